@@ -1,0 +1,6 @@
+"""Where a TileLang kernel's time goes: :mod:`tileops.trace` records timelines from inside the kernel.
+
+Importing this package is cheap: it pulls in neither PyTorch nor TileLang.
+"""
+
+__version__ = "0.1.0"

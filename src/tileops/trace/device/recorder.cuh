@@ -1,0 +1,180 @@
+// Records events from inside a CUDA kernel.
+//
+// TileLang prints three calls into the kernel: tileops_open at its start, tileops_mark* where markers stand, and
+// nothing at its end: closing a row is the recorder's destructor, because T.thread_return() becomes `return` and would
+// skip a call. The calls are macros over one Recorder object a group, so that the count of records stays in a
+// register; kept in memory it made a marker cost 231 cycles on an H200.
+//
+// Layout and constants: see slots.py, which passes them in. No header is included, so that nvrtc takes it as well.
+
+namespace tileops_trace {
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr u32 kStateOpen = 0x54524F50u;
+constexpr u32 kStateDone = 0x5452444Eu;
+constexpr u32 kCountLimit = 0xFFFFFFFEu;
+constexpr u64 kHeaderBytes = 64;
+
+// 64 bits of the clock, not 32: CS2R.32 takes about 20 cycles to deliver on Hopper, CS2R about 6.
+__device__ __forceinline__ u64 clock_now() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now)::"memory");
+  return now;
+}
+
+__device__ __forceinline__ u64 timer_now() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+  return now;
+}
+
+__device__ __forceinline__ u32 sm_id() {
+  u32 id;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+  return id;
+}
+
+__device__ __forceinline__ void store2(u64 address, u64 first, u64 second) {
+  asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(address), "l"(first), "l"(second) : "memory");
+}
+
+__device__ __forceinline__ u64 pack(u32 low, u32 high) { return (u64)high << 32 | low; }
+
+__device__ __forceinline__ u32 bits(int payload) { return (u32)payload; }
+__device__ __forceinline__ u32 bits(u32 payload) { return payload; }
+__device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payload); }
+
+// One group's recorder in one thread.
+//
+// kSplit: TileLang may specialize this kernel by itself and renumber its threads. A marker then asks by the author's
+// thread index, and the two physical threads that can be elected have a row each: the one numbered as the author
+// wrote, and the one behind the split.
+template <u32 kCapacity, u32 kRecordBytes, u32 kLead, bool kSplit, bool kMerged>
+struct Recorder {
+  u64 row;      // address of the header
+  u32 count;    // records attempted
+  u32 limit;    // records that may be stored: the capacity in the elected thread, 0 elsewhere
+  u32 events;   // events attempted; differs from count only where markers share records
+  static constexpr u64 kRowBytes = kHeaderBytes + (kCapacity * (u64)kRecordBytes + 63) / 64 * 64;
+
+  __device__ __forceinline__ Recorder(u64 first_row, u32 thread, u32 grid_x, u32 grid_y, u32 grid_z)
+      : row(first_row), count(0), limit(kSplit || thread == kLead ? kCapacity : 0), events(0) {
+    if (thread == kLead) {
+      const u64 clock = clock_now(), timer = timer_now();
+      store2(row, kStateOpen, pack(0, sm_id()));
+      store2(row + 16, clock, timer);
+      store2(row + 48, pack(grid_x, grid_y), grid_z);
+    } else if (kSplit) {
+      row += kRowBytes;
+      limit = kCapacity;
+    }
+  }
+
+  Recorder(const Recorder &) = delete;
+  Recorder &operator=(const Recorder &) = delete;
+
+  __device__ __forceinline__ ~Recorder() {
+    // In a split kernel the row of the thread as the author numbered it was opened and must be closed; the other row
+    // belongs to whichever thread recorded, and is recognized as this launch's by its end time.
+    bool mine = limit != 0;
+    if (kSplit) mine = is_first() || count != 0;
+    if (mine) {
+      const u64 clock = clock_now(), timer = timer_now();
+      store2(row + 32, clock, timer);
+      store2(row, pack(kStateDone, count), pack(kMerged ? events : count, sm_id()));
+    }
+  }
+
+  __device__ __forceinline__ bool is_first() const {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
+  }
+
+  // The bounds check, the election and the store are one predicated instruction sequence without a branch: a branch
+  // around the store cost 66 cycles a marker against 16. The counter saturates, so that it can never wrap to a value
+  // that passes the check again; addresses are computed from it, so that they stay inside the row in any case.
+  template <u32 kSite, u32 kEvents>
+  __device__ __forceinline__ void mark() {
+    store<kSite>(limit);
+    advance<kEvents>();
+  }
+
+  template <u32 kSite, u32 kEvents>
+  __device__ __forceinline__ void mark(u32 payload) {
+    store<kSite>(limit, payload);
+    advance<kEvents>();
+  }
+
+  // Where the kernel may be split, the election is by the author's thread index, at each marker.
+  template <u32 kSite, u32 kEvents>
+  __device__ __forceinline__ void mark_as(u32 thread) {
+    const bool mine = thread == kLead;
+    store<kSite>(mine ? limit : 0);
+    if (mine) advance<kEvents>();
+  }
+
+  template <u32 kSite, u32 kEvents>
+  __device__ __forceinline__ void mark_as(u32 thread, u32 payload) {
+    const bool mine = thread == kLead;
+    store<kSite>(mine ? limit : 0, payload);
+    if (mine) advance<kEvents>();
+  }
+
+ private:
+  template <u32 kSite>
+  __device__ __forceinline__ void store(u32 limit_here) {
+    asm volatile(
+        "{\n\t"
+        ".reg .pred p;\n\t"
+        ".reg .b32 low, high;\n\t"
+        ".reg .b64 now, record;\n\t"
+        "mov.u64 now, %%clock64;\n\t"
+        "mov.b64 {low, high}, now;\n\t"
+        "add.u32 high, high, %4;\n\t"
+        "setp.lt.u32 p, %0, %1;\n\t"
+        "mad.wide.u32 record, %0, %3, %2;\n\t"
+        "@p st.global.v2.b32 [record + 64], {low, high};\n\t"
+        "}" ::"r"(count), "r"(limit_here), "l"(row), "n"(kRecordBytes), "n"(kSite << 16)
+        : "memory");
+  }
+
+  template <u32 kSite>
+  __device__ __forceinline__ void store(u32 limit_here, u32 payload) {
+    asm volatile(
+        "{\n\t"
+        ".reg .pred p;\n\t"
+        ".reg .b32 low, high;\n\t"
+        ".reg .b64 now, record;\n\t"
+        "mov.u64 now, %%clock64;\n\t"
+        "mov.b64 {low, high}, now;\n\t"
+        "add.u32 high, high, %4;\n\t"
+        "setp.lt.u32 p, %0, %1;\n\t"
+        "mad.wide.u32 record, %0, %3, %2;\n\t"
+        "@p st.global.v4.b32 [record + 64], {low, high, %5, %5};\n\t"
+        "}" ::"r"(count), "r"(limit_here), "l"(row), "n"(kRecordBytes), "n"(kSite << 16), "r"(payload)
+        : "memory");
+  }
+
+  template <u32 kEvents>
+  __device__ __forceinline__ void advance() {
+    count = count < kCountLimit ? count + 1 : kCountLimit;
+    if (kMerged) events = events < kCountLimit - kEvents ? events + kEvents : kCountLimit;
+  }
+};
+
+}  // namespace tileops_trace
+
+#define tileops_open(group, capacity, record_bytes, lead, split, merged, slots, thread, grid_x, grid_y, grid_z) \
+  tileops_trace::Recorder<capacity, record_bytes, lead, split, merged> tileops_recorder_##group(                \
+      (tileops_trace::u64)(slots), (thread), (grid_x), (grid_y), (grid_z))
+#define tileops_mark(group, site, events) tileops_recorder_##group.mark<site, events>()
+#define tileops_mark_i32(group, site, events, payload) \
+  tileops_recorder_##group.mark<site, events>(tileops_trace::bits(payload))
+#define tileops_mark_f32(group, site, events, payload) \
+  tileops_recorder_##group.mark<site, events>(tileops_trace::bits((float)(payload)))
+#define tileops_mark_as(group, site, events, thread) tileops_recorder_##group.mark_as<site, events>((thread))
+#define tileops_mark_as_i32(group, site, events, thread, payload) \
+  tileops_recorder_##group.mark_as<site, events>((thread), tileops_trace::bits(payload))
+#define tileops_mark_as_f32(group, site, events, thread, payload) \
+  tileops_recorder_##group.mark_as<site, events>((thread), tileops_trace::bits((float)(payload)))

@@ -1,0 +1,105 @@
+// Records events from a kernel compiled for TileLang's CPU target, into the same slots as recorder.cuh.
+//
+// TileLang declares every external function it calls, so these are functions where the CUDA side has macros, and the
+// block's end is a call. Blocks run one after the other in one thread. The clock is the CPU's time stamp counter where
+// there is one (it counts at a constant rate on all cores), the SM is the core's number.
+
+#include <sched.h>
+#include <stdint.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace tileops_trace {
+
+constexpr uint32_t kStateOpen = 0x54524F50u;
+constexpr uint32_t kStateDone = 0x5452444Eu;
+constexpr uint32_t kCountLimit = 0xFFFFFFFEu;
+constexpr int kHeaderWords = 8;
+
+struct Recorder {
+  uint64_t *row;
+  uint32_t count, events, capacity, record_words;
+};
+
+static thread_local Recorder recorders[TILEOPS_GROUPS];
+
+static inline uint64_t timer_now() {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t clock_now() {
+#if defined(__x86_64__)
+  return __rdtsc();
+#elif defined(__aarch64__)
+  uint64_t now;
+  asm volatile("isb; mrs %0, cntvct_el0" : "=r"(now)::"memory");
+  return now;
+#else
+  return timer_now();
+#endif
+}
+
+static inline uint64_t pack(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
+
+static inline void mark(int32_t group, int32_t site, int32_t events, uint32_t payload) {
+  const uint64_t record = clock_now() + ((uint64_t)(uint32_t)site << 48);
+  Recorder &recorder = recorders[group];
+  if (recorder.count < recorder.capacity) {
+    uint64_t *word = recorder.row + kHeaderWords + (uint64_t)recorder.count * recorder.record_words;
+    word[0] = record;
+    if (recorder.record_words == 2) word[1] = payload;
+  }
+  if (recorder.count < kCountLimit) recorder.count += 1;
+  recorder.events = recorder.events < kCountLimit - (uint32_t)events ? recorder.events + (uint32_t)events : kCountLimit;
+}
+
+}  // namespace tileops_trace
+
+extern "C" {
+
+static int32_t tileops_open(int32_t group, int32_t capacity, int32_t record_bytes, int64_t *row, int32_t grid_x,
+                            int32_t grid_y, int32_t grid_z) {
+  using namespace tileops_trace;
+  uint64_t *header = (uint64_t *)row;
+  recorders[group] = {header, 0, 0, (uint32_t)capacity, (uint32_t)record_bytes / 8};
+  header[0] = kStateOpen;
+  header[1] = pack(0, (uint32_t)sched_getcpu());
+  header[6] = pack((uint32_t)grid_x, (uint32_t)grid_y);
+  header[7] = (uint32_t)grid_z;
+  header[3] = timer_now();
+  header[2] = clock_now();
+  return 0;
+}
+
+static int32_t tileops_close(int32_t group) {
+  using namespace tileops_trace;
+  Recorder &recorder = recorders[group];
+  recorder.row[4] = clock_now();
+  recorder.row[5] = timer_now();
+  recorder.row[1] = pack(recorder.events, (uint32_t)(recorder.row[1] >> 32));
+  recorder.row[0] = pack(kStateDone, recorder.count);
+  return 0;
+}
+
+static int32_t tileops_mark(int32_t group, int32_t site, int32_t events) {
+  tileops_trace::mark(group, site, events, 0);
+  return 0;
+}
+
+static int32_t tileops_mark_i32(int32_t group, int32_t site, int32_t events, int32_t payload) {
+  tileops_trace::mark(group, site, events, (uint32_t)payload);
+  return 0;
+}
+
+static int32_t tileops_mark_f32(int32_t group, int32_t site, int32_t events, float payload) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &payload, sizeof bits);
+  tileops_trace::mark(group, site, events, bits);
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,167 @@
+"""The Timeline: what a recording says, as columns.
+
+Every view, statistic and exporter reads a :class:`Timeline` and nothing else. It holds plain NumPy columns, so that
+a question about a million events is one vectorized expression; iterating a table gives rows for the cases where a
+loop is clearer.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+PAYLOAD_NONE, PAYLOAD_INT, PAYLOAD_FLOAT = 0, 1, 2
+
+
+class Table:
+    """Equally long named columns.
+
+    A column is reached as an attribute (``table.start``) and is a NumPy array. Text columns are kept as small codes
+    into a vocabulary: ``table.name`` decodes them to an array of ``str``, ``table.codes("name")`` gives the codes and
+    ``table.vocabulary("name")`` the texts they stand for.
+
+    Args:
+        columns: name to array; all of one length.
+        vocabularies: for each text column, the texts that its codes index.
+
+    Raises:
+        ValueError: if the columns' lengths differ, or a vocabulary names no column.
+    """
+
+    def __init__(self, columns: Mapping[str, np.ndarray], vocabularies: Mapping[str, Sequence[str]] | None = None):
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"the columns of a table must be equally long, got lengths {sorted(lengths)}")
+        self._columns = dict(columns)
+        self._vocabularies = {name: tuple(texts) for name, texts in (vocabularies or {}).items()}
+        unknown = set(self._vocabularies) - set(self._columns)
+        if unknown:
+            raise ValueError(f"vocabularies without a column: {sorted(unknown)}")
+        self._decoded: dict[str, np.ndarray] = {}
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()))) if self._columns else 0
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name.startswith("_") or name not in self._columns:
+            raise AttributeError(f"no column {name!r}; there are {', '.join(self.__dict__.get('_columns', {}))}")
+        return self[name]
+
+    def __getitem__(self, key: Any) -> Any:
+        """A column by name, or the rows chosen by a mask, a slice or an array of positions, as a Table."""
+        if isinstance(key, str):
+            if key not in self._vocabularies:
+                return self._columns[key]
+            if key not in self._decoded:
+                texts = np.array(self._vocabularies[key] or ("",), dtype=object)
+                self._decoded[key] = texts[self._columns[key]]
+            return self._decoded[key]
+        if isinstance(key, (int, np.integer)):
+            raise TypeError("index a table with a column's name, a mask, a slice or an array of positions")
+        return Table({name: column[key] for name, column in self._columns.items()}, self._vocabularies)
+
+    def codes(self, name: str) -> np.ndarray:
+        """The codes of text column ``name``: integers that index :meth:`vocabulary`."""
+        return self._columns[name]
+
+    def vocabulary(self, name: str) -> tuple[str, ...]:
+        """The texts that the codes of text column ``name`` stand for."""
+        return self._vocabularies[name]
+
+    def where(self, **equal: Any) -> Table:
+        """The rows whose columns equal the given values, e.g. ``slices.where(cta=3, name="wait")``."""
+        mask = np.ones(len(self), dtype=bool)
+        for name, value in equal.items():
+            if name in self._vocabularies:
+                matching = [code for code, text in enumerate(self._vocabularies[name]) if text == value]
+                mask &= np.isin(self._columns[name], matching)
+            else:
+                mask &= self._columns[name] == value
+        return self[mask]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Rows with the columns' names as attributes; ``payload`` is an ``int``, a ``float`` or ``None``."""
+        names = [name for name in self._columns if name != "payload_kind"]
+        row = collections.namedtuple("Row", names)  # type: ignore[misc]
+        kinds = self._columns.get("payload_kind")
+        for index, values in enumerate(zip(*(self[name].tolist() for name in names))):
+            made = row(*values)
+            if kinds is not None:
+                kind, payload = kinds[index], made.payload
+                value = None if kind == PAYLOAD_NONE else int(payload) if kind == PAYLOAD_INT else payload
+                made = made._replace(payload=value)
+            yield made
+
+    def __repr__(self) -> str:
+        return f"Table({len(self)} rows: {', '.join(self._columns)})"
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A launch's recorded events.
+
+    Times without a unit in their name are SM cycles, zeroed at the begin of each CTA. Times in ``_ns`` are
+    nanoseconds on one axis for the whole GPU, zeroed at the first CTA's begin.
+
+    Attributes:
+        slices: one row a range that was entered: ``cta``, ``group``, ``lane``, ``name``, ``start``, ``duration``,
+            ``payload``, ``payload_kind``, ``depth`` (ranges of its group and lane around it), ``start_ns``,
+            ``duration_ns``, ``cut`` (its end is not recorded: it ends with the last event of its row), ``site``.
+            Ordered by CTA, group and start.
+        instants: one row a zero-width mark: ``cta``, ``group``, ``lane``, ``name``, ``time``, ``payload``,
+            ``payload_kind``, ``time_ns``, ``site``.
+        flows: one row an occurrence of a ``dag`` edge: ``cta``, ``src``, ``dst``, ``src_group``, ``dst_group``,
+            ``src_slice``, ``dst_slice`` (positions in ``slices``), ``occurrence``, ``start``, ``end``, ``start_ns``,
+            ``end_ns``.
+        rows: one row a CTA and group: ``cta``, ``group``, ``recorded``, ``dropped`` (events), ``finished``.
+        ctas: one row a CTA: ``cta``, ``x``, ``y``, ``z``, ``sm``, ``begin_ns``, ``end_ns``, ``cycles`` (from its begin
+            to its end), ``ghz`` (its SM's measured clock; NaN where unknown), ``recorded``, ``dropped``, ``finished``.
+        grid: the launch's extents along x, y and z.
+        groups: the groups' names, in the order of their rows.
+        axis_error_ns: how far the nanosecond axis is from the timer that it was fitted to, at most; NaN if unknown.
+        never_fired: for each marker that no CTA recorded though nothing was dropped, what and where it is.
+        meta: what else is known of the launch: ``kernel``, ``device``, ``target``, ``versions``, ``date``, …
+    """
+
+    slices: Table
+    instants: Table
+    flows: Table
+    rows: Table
+    ctas: Table
+    grid: tuple[int, int, int]
+    groups: tuple[str, ...]
+    axis_error_ns: float = float("nan")
+    never_fired: tuple[str, ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def dropped(self) -> int:
+        """Events that did not fit into their rows: exact, over all CTAs that finished."""
+        return int(self.ctas["dropped"].sum())
+
+    @cached_property
+    def recorded(self) -> int:
+        """Events that were recorded, over all CTAs that finished."""
+        return int(self.ctas["recorded"].sum())
+
+    @cached_property
+    def unfinished(self) -> np.ndarray:
+        """The CTAs that started and never closed their rows: nothing of theirs is decoded."""
+        return self.ctas["cta"][~self.ctas["finished"]]
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.ctas)} CTAs", f"{len(self.slices)} slices", f"{len(self.instants)} instants"]
+        parts += [f"{len(self.flows)} flows", f"{self.dropped} events dropped"]
+        if len(self.unfinished):
+            parts.append(f"{len(self.unfinished)} CTAs unfinished")
+        return f"Timeline({self.meta.get('kernel', 'kernel')}: {', '.join(parts)})"
