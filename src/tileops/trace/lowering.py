@@ -51,7 +51,7 @@ def lower(func: Any, max_events: int) -> Any:
 
     slots = tirx.decl_buffer((launch.ctas, table.line_words), "int64", name=_unused_name(func, "slots"))
     handle = tirx.Var(f"{slots.name}_handle", "handle")
-    body = _with_open_and_close(body, table, sites, launch, slots)
+    body = _with_open_and_close(body, table, launch, slots)
     lowered = tirx.PrimFunc(
         [*func.params, handle], body, func.ret_type, {**dict(func.buffer_map.items()), handle: slots}, func.attrs
     )
@@ -289,7 +289,6 @@ class _Sites:
         self.groups: dict[str, int] = {}
         self.leads: list[int] = []
         self.payloads: list[bool] = []
-        self.merged: list[bool] = []
         self.ranges: list[Range] = []
         self.of: dict[int, int] = {}  # a begin's or record's identity -> position in ranges
         self.sites: list[tuple[tuple[str, int], ...]] = []
@@ -313,7 +312,6 @@ class _Sites:
         self.groups[name] = len(self.groups)
         self.leads.append(lead)
         self.payloads.append(False)
-        self.merged.append(False)
 
     def new_site(self, markers: Sequence[Marker]) -> int:
         """The number of the site at which ``markers`` share a record."""
@@ -321,7 +319,6 @@ class _Sites:
         events = tuple(
             (kinds[m.kind], self.of[m.token if m.kind == RANGE_END else m.identity]) for m in markers
         )
-        self.merged[self.groups[markers[0].group.name]] |= len(events) > 1
         if len(self.sites) == MAX_SITES:
             raise TraceError(f"{markers[0].where}: a kernel can hold {MAX_SITES} marker sites; this is one more")
         self.sites.append(events)
@@ -477,7 +474,7 @@ def _thread_index(body: Any) -> Any:
     return thread
 
 
-def _with_open_and_close(body: Any, table: SiteTable, sites: _Sites, launch: _Launch, slots: Any) -> Any:
+def _with_open_and_close(body: Any, table: SiteTable, launch: _Launch, slots: Any) -> Any:
     """The body with every group's row opened at the start of the block, and closed at its end where no destructor
     does (the CPU target), and with the recorder's source injected."""
     cuda = table.target == "cuda"
@@ -488,8 +485,8 @@ def _with_open_and_close(body: Any, table: SiteTable, sites: _Sites, launch: _La
         row = T.address_of(slots[launch.cta, place.offset])
         record_bytes = place.record_words * WORD_BYTES
         if cuda:
-            flags = int(place.writers > 1), int(sites.merged[number])
-            arguments = [number, place.capacity, record_bytes, group.lead, *flags, row, thread, *launch.extents]
+            split = int(place.writers > 1)
+            arguments = [number, place.capacity, record_bytes, group.lead, split, row, thread, *launch.extents]
         else:
             arguments = [number, place.capacity, record_bytes, row, *launch.extents]
             closes.append(tirx.Evaluate(T.call_extern("int32", "tileops_close", number)))

@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import __version__
 from .errors import TraceError, TraceWarning
 from .sites import ATTRIBUTE, SiteTable
 from .timeline import Timeline
@@ -277,7 +278,12 @@ class Trace:
             The path written, without its suffix.
         """
         base = _claim(Path(self._output), stem)
-        self.export_html(timeline, base.with_name(base.name + ".html"))
+        page = base.with_name(base.name + ".html")
+        try:
+            self.export_html(timeline, page)
+        except BaseException:
+            page.unlink(missing_ok=True)
+            raise
         with self._lock:
             self._written.append(base)
         return base
@@ -343,7 +349,7 @@ def _launch_meta(slots: Any) -> dict[str, Any]:
     device = platform.processor() or platform.machine()
     if slots.is_cuda:
         device = torch.cuda.get_device_name(slots.device)
-    versions = {name: metadata.version(name) for name in ("tileops", "tilelang", "torch")}
+    versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     return {"device": device, "date": date, "versions": versions}
 

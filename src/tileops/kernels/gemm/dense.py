@@ -110,14 +110,8 @@ def build_gemm(
                         # through the ring does not wait.
                         T.barrier_wait(empty[stage], ((ki // stages) % 2) ^ 1)
                     with trace.range("tma", lane="tma"):
-                        if trans_a:
-                            T.tma_copy(_tile(a, ki, by, a_tile), a_smem[stage, :, :], barrier=full[stage])
-                        else:
-                            T.tma_copy(_tile(a, by, ki, a_tile), a_smem[stage, :, :], barrier=full[stage])
-                        if trans_b:
-                            T.tma_copy(_tile(b, bx, ki, b_tile), b_smem[stage, :, :], barrier=full[stage])
-                        else:
-                            T.tma_copy(_tile(b, ki, bx, b_tile), b_smem[stage, :, :], barrier=full[stage])
+                        T.tma_copy(_tile(a, by, ki, a_tile, trans_a), a_smem[stage, :, :], barrier=full[stage])
+                        T.tma_copy(_tile(b, bx, ki, b_tile, not trans_b), b_smem[stage, :, :], barrier=full[stage])
                     with trace.range("arrive", lane="barrier"):
                         # The lane that tma_copy elected as well (the election is deterministic), so that the bytes
                         # are announced before the phase can complete.
@@ -129,6 +123,10 @@ def build_gemm(
             lead = WARPGROUP * (1 + index)
             name = "consumer" if consumers == 1 else f"consumer{index}"
 
+            def own_rows(a_smem, stage):
+                own = slice(first_row, first_row + rows)
+                return a_smem[stage, :, own] if trans_a else a_smem[stage, own, :]
+
             @T.macro
             def consume(a_smem, b_smem, c, c_smem, full, empty, bx, by, tx):
                 with trace.group(name, lead=lead):
@@ -139,11 +137,10 @@ def build_gemm(
                         with trace.range("wait", lane="barrier"):
                             T.barrier_wait(full[stage], (ki // stages) % 2)
                         with trace.range("mma", lane="wgmma"):
-                            if trans_a:
-                                a_part = a_smem[stage, :, first_row : first_row + rows]
-                            else:
-                                a_part = a_smem[stage, first_row : first_row + rows, :]
-                            T.wgmma_gemm(a_part, b_smem[stage, :, :], acc, transpose_A=trans_a, transpose_B=trans_b)
+                            T.wgmma_gemm(
+                                own_rows(a_smem, stage), b_smem[stage, :, :], acc,
+                                transpose_A=trans_a, transpose_B=trans_b,
+                            )  # fmt: skip
                             T.wait_wgmma(1)
                             if ki > 0:
                                 # Stage k-1 has been read by this warp's part of the group; one arrival a warp.
@@ -185,8 +182,7 @@ def build_gemm(
                 full = T.alloc_barrier([1] * stages)
                 empty = T.alloc_barrier([consumers * WARPGROUP // WARP] * stages)
                 tx = T.get_thread_binding()
-                if panel:
-                    T.use_swizzle(panel)
+                T.use_swizzle(panel, enable=panel > 0)
 
                 if tx < WARPGROUP:
                     if consumers == 2:
@@ -241,14 +237,8 @@ def build_gemm_unaligned(
                     T.clear(acc)
                     for ki in T.serial(k_tiles):
                         with trace.range("copy", lane="copy"):
-                            if trans_a:
-                                T.copy(_tile(a, ki, by, a_tile), a_smem, disable_tma=True)
-                            else:
-                                T.copy(_tile(a, by, ki, a_tile), a_smem, disable_tma=True)
-                            if trans_b:
-                                T.copy(_tile(b, bx, ki, b_tile), b_smem, disable_tma=True)
-                            else:
-                                T.copy(_tile(b, ki, bx, b_tile), b_smem, disable_tma=True)
+                            T.copy(_tile(a, by, ki, a_tile, trans_a), a_smem, disable_tma=True)
+                            T.copy(_tile(b, bx, ki, b_tile, not trans_b), b_smem, disable_tma=True)
                             T.fence_proxy_async()
                         with trace.range("mma", lane="wgmma"):
                             T.gemm(a_smem, b_smem, acc, transpose_A=trans_a, transpose_B=trans_b)
@@ -264,8 +254,9 @@ def _operand_shapes(m: int, n: int, k: int, trans_a: bool, trans_b: bool) -> tup
     return ((k, m) if trans_a else (m, k)), ((n, k) if trans_b else (k, n))
 
 
-def _tile(matrix: Any, row: Any, column: Any, shape: tuple[int, int]) -> Any:
-    """The region of ``matrix`` that the tile at (row, column), counted in tiles, covers."""
+def _tile(matrix: Any, outer: Any, inner: Any, shape: tuple[int, int], swapped: bool) -> Any:
+    """The region that a tile covers: ``outer`` counts tiles along M or N, ``inner`` along K; ``swapped`` if K is first."""
+    row, column = (inner, outer) if swapped else (outer, inner)
     first, second = row * shape[0], column * shape[1]
     return matrix[first : first + shape[0], second : second + shape[1]]
 

@@ -51,16 +51,16 @@ __device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payl
 // kSplit: TileLang may specialize this kernel by itself and renumber its threads. A marker then asks by the author's
 // thread index, and the two physical threads that can be elected have a row each: the one numbered as the author
 // wrote, and the one behind the split.
-template <u32 kCapacity, u32 kRecordBytes, u32 kLead, bool kSplit, bool kMerged>
+template <u32 kCapacity, u32 kRecordBytes, u32 kLead, bool kSplit>
 struct Recorder {
   u64 row;      // address of the header
   u32 count;    // records attempted
   u32 limit;    // records that may be stored: the capacity in the elected thread, 0 elsewhere
-  u32 events;   // events attempted; differs from count only where markers share records
+  u32 shared;   // events attempted less records attempted: markers that shared another's record
   static constexpr u64 kRowBytes = kHeaderBytes + (kCapacity * (u64)kRecordBytes + 63) / 64 * 64;
 
   __device__ __forceinline__ Recorder(u64 first_row, u32 thread, u32 grid_x, u32 grid_y, u32 grid_z)
-      : row(first_row), count(0), limit(kSplit || thread == kLead ? kCapacity : 0), events(0) {
+      : row(first_row), count(0), limit(kSplit || thread == kLead ? kCapacity : 0), shared(0) {
     if (thread == kLead) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row, kStateOpen, pack(0, sm_id()));
@@ -83,7 +83,7 @@ struct Recorder {
     if (mine) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row + 32, clock, timer);
-      store2(row, pack(kStateDone, count), pack(kMerged ? events : count, sm_id()));
+      store2(row, pack(kStateDone, count), pack(count + shared, sm_id()));
     }
   }
 
@@ -158,15 +158,16 @@ struct Recorder {
 
   template <u32 kEvents>
   __device__ __forceinline__ void advance() {
-    count = count < kCountLimit ? count + 1 : kCountLimit;
-    if (kMerged) events = events < kCountLimit - kEvents ? events + kEvents : kCountLimit;
+    const u32 next = count + 1;  // add and minimum become one instruction on Hopper, and fold in unrolled loops
+    count = next < kCountLimit ? next : kCountLimit;
+    if (kEvents > 1) shared += kEvents - 1;
   }
 };
 
 }  // namespace tileops_trace
 
-#define tileops_open(group, capacity, record_bytes, lead, split, merged, slots, thread, grid_x, grid_y, grid_z) \
-  tileops_trace::Recorder<capacity, record_bytes, lead, split, merged> tileops_recorder_##group(                \
+#define tileops_open(group, capacity, record_bytes, lead, split, slots, thread, grid_x, grid_y, grid_z) \
+  tileops_trace::Recorder<capacity, record_bytes, lead, split> tileops_recorder_##group(                \
       (tileops_trace::u64)(slots), (thread), (grid_x), (grid_y), (grid_z))
 #define tileops_mark(group, site, events) tileops_recorder_##group.mark<site, events>()
 #define tileops_mark_i32(group, site, events, payload) \

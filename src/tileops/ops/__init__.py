@@ -1,0 +1,5 @@
+"""Operators: what users call."""
+
+from .gemm import GemmOp
+
+__all__ = ["GemmOp"]
