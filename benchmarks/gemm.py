@@ -83,9 +83,7 @@ def relative_error(got: Any, exact: Any) -> float:
     return float((got.double() - exact).norm() / exact.norm())
 
 
-def interleaved(
-    calls: dict[str, Callable[[], Any]], rounds: int, repeats: int, cold: bool
-) -> dict[str, np.ndarray]:
+def interleaved(calls: dict[str, Callable[[], Any]], rounds: int, repeats: int, cold: bool) -> dict[str, np.ndarray]:
     """Microseconds a call, one figure a round, of each contender.
 
     Args:
@@ -143,6 +141,7 @@ def report(quick: bool, rounds: int) -> None:
     import torch
 
     from tileops.kernels.gemm import build_gemm, default_config
+    from tileops.trace import trace
 
     say(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {rounds} rounds")
     for shape in SHAPES:
@@ -159,8 +158,13 @@ def report(quick: bool, rounds: int) -> None:
                 "cuBLAS": problem.cublas,
             }
             say(f"\n{'x'.join(map(str, shape))} {name} NT, {config}")
-            same = bool(torch.equal(stripped(a, b), traced(a, b)[0]))
-            say(f"  traced output bit-identical to the stripped one: {same}")
+            output, slots = traced(a, b)
+            say(f"  traced output bit-identical to the stripped one: {bool(torch.equal(stripped(a, b), output))}")
+            timeline = trace.decode(traced, slots)
+            say(
+                f"  events expected {events_of(shape, config)}, decoded {2 * len(timeline.slices)}, "
+                f"dropped {timeline.dropped}"
+            )
             for cold in (False, True):
                 times = interleaved(calls, rounds, repeats_for(shape), cold)
                 say(f"  {'L2 flushed' if cold else 'L2 warm'}, microseconds, median (middle 80%)")
@@ -171,6 +175,14 @@ def report(quick: bool, rounds: int) -> None:
                 say(f"    traced / stripped {spread(times['traced'] / times['stripped'])}")
     say("\nerror against float64, norm of the difference over norm of the product; ours, then cuBLAS's")
     errors(((4096, 4096, 4096), (1000, 1016, 1048)) if not quick else ((1000, 1016, 1048),))
+
+
+def events_of(shape: tuple[int, int, int], config: dict[str, int]) -> int:
+    """Events that the traced kernel records: two a range, see the markers in ``dense.py``."""
+    m, n, k = shape
+    ctas = -(-m // config["block_m"]) * -(-n // config["block_n"])
+    tiles = -(-k // config["block_k"])
+    return 2 * ctas * (3 * tiles + config["consumers"] * (2 * tiles + 2))
 
 
 def errors(shapes: tuple[tuple[int, int, int], ...]) -> None:
@@ -383,6 +395,7 @@ def main() -> int:
     parser.add_argument("--tune", action="store_true", help="try many configurations for each shape")
     parser.add_argument("--budget", type=float, default=420, help="seconds that --tune may take (default 420)")
     options = parser.parse_args()
+    os.environ.setdefault("TILELANG_PRINT_ON_COMPILATION", "0")
     if options.rounds is not None and options.rounds < 2:
         parser.error("--rounds must be at least 2")
     import torch

@@ -71,6 +71,8 @@ class GemmOp:
         """
         self._check("a", a, (self.k, self.m) if self.trans_a else (self.m, self.k))
         self._check("b", b, (self.n, self.k) if self.trans_b else (self.k, self.n))
+        for name, operand in (("a", a), ("b", b)):
+            self._check_place(name, operand)
         if a.device != b.device:
             raise ValueError(f"a is on {a.device} and b on {b.device}: move both to one GPU")
         compiled = self._build(
@@ -87,6 +89,9 @@ class GemmOp:
             raise ValueError(f"{name} must be of type {self.dtype}, got {operand.dtype}")
         if not operand.is_contiguous():
             raise ValueError(f"{name} must be contiguous, got strides {operand.stride()}: call .contiguous()")
+
+    @staticmethod
+    def _check_place(name: str, operand: torch.Tensor) -> None:
         if operand.device.type != "cuda":
             raise ValueError(f"{name} must be on a GPU, got {operand.device}: call .cuda()")
         if torch.cuda.get_device_capability(operand.device) != _HOPPER:

@@ -2,9 +2,13 @@
 
 An SM's ``clock64`` counts cycles at a rate that changes with load (0.35 to 1.98 GHz on an H200) from a start of its
 own, tens of millions of cycles from its neighbour's; ``%globaltimer`` is the same on all SMs within one step of 32 ns.
-Every CTA reads both at its begin and end. For each SM a straight line is fitted through all of its CTAs' readings: the
-line gives the SM's measured clock, and averages the timer's steps away. How far readings lie from the lines, at most,
-is the axis's error.
+Every row reads both at its begin and its end, and straight lines through these readings turn cycles into nanoseconds.
+
+A step is 1.6% of a CTA of 2 µs, so readings are taken together as far as they agree. Three models are tried: one rate
+for all SMs, a rate for each SM, a line for each CTA. The first that meets the readings within the timer's own rounding
+is kept: the fewer rates, the more readings each is averaged from, and no model is kept that the readings contradict.
+SMs under one clock generator agree; SMs of different rates do not, and a clock that changed during the launch fails
+the second model too. No frequency is ever assumed.
 """
 
 from __future__ import annotations
@@ -12,6 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
+# Clock and timer are read one after the other: readings are not exact to less than this, however fine the timer.
+_READING_NS = 32
+# Nanoseconds are rounded to this, so that sums and differences of them are exact in float64 (for 52 days), and what
+# lies within a CTA in cycles lies within it in nanoseconds, to the last bit.
+_GRID_NS = 2.0**-10
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,8 @@ class Axis:
     Attributes:
         begin_ns: (CTAs,) each CTA's begin; NaN where it did not finish.
         ns_per_cycle: (CTAs,) the measured length of a cycle on its SM; NaN where it did not finish.
-        error_ns: how far a reading of the timer is from the fitted axis, at most.
+        error_ns: how far the axis is from the timer, at most: the largest distance of a reading, and half a step of
+            the timer for what the timer itself rounds away.
     """
 
     begin_ns: np.ndarray
@@ -30,57 +41,77 @@ class Axis:
 
     def nanoseconds(self, cta: np.ndarray, cycles: np.ndarray) -> np.ndarray:
         """The axis's time of ``cycles`` since the begin of ``cta``; both (events,)."""
-        return self.begin_ns[cta] + cycles * self.ns_per_cycle[cta]
+        return self.begin_ns.take(cta) + _rounded(cycles * self.ns_per_cycle.take(cta))
+
+    def spread(self, per_cta: np.ndarray, cycles: np.ndarray) -> np.ndarray:
+        """:meth:`nanoseconds` of events in the order of their CTAs, of which ``per_cta`` says how many each has."""
+        return np.repeat(self.begin_ns, per_cta) + _rounded(cycles * np.repeat(self.ns_per_cycle, per_cta))
 
 
-def fit_axis(
-    clock_domain: np.ndarray,
-    begin: np.ndarray,
-    begin_ns: np.ndarray,
-    end: np.ndarray,
-    end_ns: np.ndarray,
-    finished: np.ndarray,
-) -> Axis:
+def fit_axis(sm: np.ndarray, clock: np.ndarray, timer: np.ndarray, zero: np.ndarray, finished: np.ndarray) -> Axis:
     """Fits the axis.
 
     Args:
-        clock_domain: (CTAs,) which clock a CTA read: its SM.
-        begin, end: (CTAs,) that clock at the CTA's begin and end, uint64.
-        begin_ns, end_ns: (CTAs,) the timer at the same moments, uint64.
+        sm: (CTAs,) whose clock a CTA read.
+        clock: (CTAs, readings) that clock, uint64; it may wrap.
+        timer: (CTAs, readings) the timer at the same moments, uint64 nanoseconds.
+        zero: (CTAs,) the clock at each CTA's begin, uint64.
         finished: (CTAs,) whether the CTA's readings are there.
 
     Returns:
-        The axis. A domain whose readings span no time has no measurable clock: its CTAs get the others' mean.
+        The axis. All NaN where the readings span no time: then nothing is known of the clock.
     """
-    ctas = len(finished)
-    nothing = Axis(np.full(ctas, np.nan), np.full(ctas, np.nan), float("nan"))
+    nan = np.full(len(finished), np.nan)
     at = np.flatnonzero(finished)
     if len(at) == 0:
-        return nothing
-    _, domain = np.unique(np.broadcast_to(clock_domain, (ctas,))[at], return_inverse=True)
-    domains = int(domain.max()) + 1
-    # Differences from each domain's first reading are small enough for float64; the raw counters are not.
-    first = np.zeros(domains, dtype=np.uint64)
-    first[domain[::-1]] = begin[at][::-1]
-    zero_ns = begin_ns[at].min()
-    x = np.concatenate([(begin[at] - first[domain]).view(np.int64), (end[at] - first[domain]).view(np.int64)])
-    y = np.concatenate([(begin_ns[at] - zero_ns).view(np.int64), (end_ns[at] - zero_ns).view(np.int64)])
-    both = np.concatenate([domain, domain])
-    points = np.bincount(both, minlength=domains)
-    mean_x = np.bincount(both, x, domains) / points
-    mean_y = np.bincount(both, y, domains) / points
-    dx, dy = x - mean_x[both], y - mean_y[both]
-    spread = np.bincount(both, dx * dx, domains)
-    together = np.bincount(both, dx * dy, domains)
-    slope = np.full(domains, np.nan)
-    np.divide(together, spread, out=slope, where=(spread > 0) & (together > 0))
-    if np.isnan(slope).all():
-        return nothing
-    slope = np.where(np.isnan(slope), np.nanmean(slope), slope)
-    error = float(np.abs(dy - slope[both] * dx).max())
-    begin_fitted = np.full(ctas, np.nan)
-    begin_fitted[at] = mean_y[domain] + slope[domain] * (x[: len(at)] - mean_x[domain])
-    begin_fitted -= np.nanmin(begin_fitted)
-    per_cycle = np.full(ctas, np.nan)
-    per_cycle[at] = slope[domain]
-    return Axis(begin_fitted, per_cycle, error)
+        return Axis(nan, nan, float("nan"))
+    sm = np.unique(sm[at], return_inverse=True)[1].reshape(-1)
+    # Differences from a reading of the same counter are small enough for float64; the raw counters are not.
+    origin = np.zeros(int(sm.max()) + 1, dtype=np.uint64)
+    origin[sm] = clock[at, 0]
+    x = (clock[at] - origin[sm][:, None]).view(np.int64)
+    y = (timer[at] - timer[at[0], 0]).view(np.int64)
+    y -= y.min()
+    step = int(np.gcd.reduce(y, axis=None))
+
+    together, each = np.zeros(len(at), dtype=np.int64), np.arange(len(at))
+    rate = np.full(len(at), np.nan)
+    for line_of, rate_of in ((sm, together), (sm, sm), (each, each)):
+        rate, offset, residual = _fit_lines(x, y, line_of, rate_of, rate)
+        if np.isnan(rate).any():
+            return Axis(nan, nan, float("nan"))
+        if np.sqrt(np.mean(residual**2)) <= max(step, _READING_NS) / 2:
+            break
+    begin_ns, ns_per_cycle = nan.copy(), nan.copy()
+    begin_ns[at] = offset + (zero[at] - origin[sm]).view(np.int64) * rate
+    begin_ns[at] -= begin_ns[at].min()
+    ns_per_cycle[at] = rate
+    return Axis(_rounded(begin_ns), ns_per_cycle, float(np.abs(residual).max() + step / 2))
+
+
+def _fit_lines(
+    x: np.ndarray, y: np.ndarray, line_of: np.ndarray, rate_of: np.ndarray, otherwise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Least squares of y = offset + rate * x.
+
+    Args:
+        x, y: (CTAs, readings) cycles and nanoseconds.
+        line_of: (CTAs,) CTAs of the same number have one offset.
+        rate_of: (CTAs,) CTAs of the same number have one rate; each of these holds whole lines.
+        otherwise: (CTAs,) the rate where the readings span no time.
+
+    Returns:
+        Rate and offset of each CTA, (CTAs,) both, and the readings' distances from their lines, (CTAs, readings).
+    """
+    readings = np.bincount(line_of) * x.shape[1]
+    mean_x = (np.bincount(line_of, x.sum(axis=1)) / readings)[line_of]
+    mean_y = (np.bincount(line_of, y.sum(axis=1)) / readings)[line_of]
+    dx, dy = x - mean_x[:, None], y - mean_y[:, None]
+    spread = np.bincount(rate_of, (dx * dx).sum(axis=1))[rate_of]
+    together = np.bincount(rate_of, (dx * dy).sum(axis=1))[rate_of]
+    rate = np.where((spread > 0) & (together > 0), together / np.where(spread > 0, spread, 1), otherwise)
+    return rate, mean_y - rate * mean_x, dy - rate[:, None] * dx
+
+
+def _rounded(nanoseconds: np.ndarray) -> np.ndarray:
+    return np.rint(nanoseconds / _GRID_NS) * _GRID_NS

@@ -18,12 +18,14 @@ from tilelang import tvm
 
 from .errors import TraceError, TraceWarning
 from .markers import DAG, DEFAULT_GROUP, RANGE_BEGIN, RANGE_END, RECORD, GroupMark, Marker
+from .pipelined import is_pipelined, sequence, tied
 from .sites import ATTRIBUTE, BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
 from .slots import MAX_SITES, WORD_BYTES, layout
 
 tirx = tvm.tirx
 
 ROOT_BLOCK = "tilelang_root"
+DEFAULT_THREADS = 128  # what TileLang launches on CUDA where T.Kernel is given no `threads`
 IMPORT_SOURCE = "pragma_import_c"
 
 
@@ -44,9 +46,9 @@ def lower(func: Any, max_events: int) -> Any:
     found = _analyze(func)
     sites = _Sites(found)
     launch = _Launch.of(func)
-    body = _rewritten(func.body, sites, target, launch.splits)
-    table = _table(func, found, sites, target, max_events, writers=2 if launch.splits and target == "cuda" else 1)
-    if launch.splits and target == "cuda":
+    body = _rewritten(tied(func.body) if target == "cuda" else func.body, sites)
+    table = _table(func, found, sites, target, max_events)
+    if target == "cuda":
         _warn_of_moved_ranges(found)
 
     slots = tirx.decl_buffer((launch.ctas, table.line_words), "int64", name=_unused_name(func, "slots"))
@@ -150,7 +152,7 @@ def _walk(stmt: Any, state: _Paths, found: _Found, loops: list[tuple[_Open, ...]
         return _merged(then, other, found)
     if isinstance(stmt, (tirx.For, tirx.While)):
         _check_loop_kind(stmt)
-        inside = pipelines + (1 if _is_pipelined(stmt) else 0)
+        inside = pipelines + (1 if is_pipelined(stmt) else 0)
         after = _walk(stmt.body, state, found, [*loops, state or ()], inside)
         _check_iteration(state or (), after, found)
         return state
@@ -239,10 +241,6 @@ def _check_loop_kind(loop: Any) -> None:
             )
 
 
-def _is_pipelined(stmt: Any) -> bool:
-    return isinstance(stmt, tirx.For) and "num_stages" in stmt.annotations and int(stmt.annotations["num_stages"]) > 0
-
-
 def _call_name(stmt: Any) -> str:
     value = stmt.value
     return value.op.name if isinstance(value, tirx.Call) and isinstance(value.op, tvm.ir.Op) else ""
@@ -325,23 +323,20 @@ class _Sites:
         return len(self.sites) - 1
 
 
-def _rewritten(body: Any, sites: _Sites, target: str, splits: bool) -> Any:
+def _rewritten(body: Any, sites: _Sites) -> Any:
     """The body with each run of neighbouring markers of one group replaced by a recording call."""
-    thread = _thread_index(body) if target == "cuda" and splits else None
 
     def call(run: list[tuple[Marker, Any]]) -> Any:
         markers = [marker for marker, _ in run]
         group = sites.groups[markers[0].group.name]
         name, arguments = "tileops_mark", [group, sites.new_site(markers), len(run)]
-        if thread is not None:
-            name, arguments = "tileops_mark_as", [*arguments, thread]
         for marker, stmt in run:
             if marker.payload:
                 name += {"i": "_i32", "f": "_f32"}[marker.payload]
                 arguments.append(stmt.value.args[2])
         return tirx.Evaluate(T.call_extern("int32", name, *arguments))
 
-    def sequence(stmt: Any) -> Any:
+    def several(stmt: Any) -> Any:
         parts: list[Any] = []
         run: list[tuple[Marker, Any]] = []
 
@@ -361,7 +356,7 @@ def _rewritten(body: Any, sites: _Sites, target: str, splits: bool) -> Any:
                     flush()
                 run.append((marker, part))
         flush()
-        return _sequence(parts)
+        return sequence(parts)
 
     def single(stmt: Any) -> Any:
         marker = Marker.of(stmt)
@@ -369,30 +364,24 @@ def _rewritten(body: Any, sites: _Sites, target: str, splits: bool) -> Any:
             return None
         return tirx.Evaluate(0) if marker.kind == DAG else call([(marker, stmt)])
 
-    body = tirx.stmt_functor.ir_transform(body, None, sequence, ["tirx.SeqStmt"])
+    body = tirx.stmt_functor.ir_transform(body, None, several, ["tirx.SeqStmt"])
     return tirx.stmt_functor.ir_transform(body, None, single, ["tirx.Evaluate"])
 
 
 def _without_markers(body: Any) -> Any:
-    def sequence(stmt: Any) -> Any:
+    def several(stmt: Any) -> Any:
         kept = [part for part in stmt.seq if Marker.of(part) is None]
-        return None if len(kept) == len(stmt.seq) else _sequence(kept)
+        return None if len(kept) == len(stmt.seq) else sequence(kept)
 
     def single(stmt: Any) -> Any:
         return tirx.Evaluate(0) if Marker.of(stmt) is not None else None
 
-    body = tirx.stmt_functor.ir_transform(body, None, sequence, ["tirx.SeqStmt"])
+    body = tirx.stmt_functor.ir_transform(body, None, several, ["tirx.SeqStmt"])
     return tirx.stmt_functor.ir_transform(body, None, single, ["tirx.Evaluate"])
 
 
-def _sequence(parts: list[Any]) -> Any:
-    if not parts:
-        return tirx.Evaluate(0)
-    return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
-
-
-def _table(func: Any, found: _Found, sites: _Sites, target: str, max_events: int, writers: int) -> SiteTable:
-    places = layout(sites.payloads, max_events, writers)
+def _table(func: Any, found: _Found, sites: _Sites, target: str, max_events: int) -> SiteTable:
+    places = layout(sites.payloads, max_events, writers=1)
     name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "kernel"
     return SiteTable(
         kernel=name,
@@ -411,34 +400,32 @@ def _table(func: Any, found: _Found, sites: _Sites, target: str, max_events: int
 
 @dataclass(frozen=True)
 class _Launch:
-    """A kernel's launch as TIR knows it: block variables and grid extents along x, y, z, and whether it may split."""
+    """A kernel's launch as TIR knows it: block variables and grid extents along x, y, z, and threads along x."""
 
     blocks: tuple[Any, Any, Any]
     extents: tuple[Any, Any, Any]
-    splits: bool
+    threads_x: int
 
     @classmethod
     def of(cls, func: Any) -> _Launch:
         blocks: list[Any] = [0, 0, 0]
         extents: list[Any] = [1, 1, 1]
         roots: list[Any] = []
-        pipelined: list[Any] = []
 
         def visit(node: Any) -> None:
             if isinstance(node, tirx.SBlock) and node.name_hint == ROOT_BLOCK:
                 roots.append(node)
-            if isinstance(node, tirx.For):
-                tag = str(node.thread_binding.thread_tag) if node.thread_binding is not None else ""
+            if isinstance(node, tirx.For) and node.thread_binding is not None:
+                tag = str(node.thread_binding.thread_tag)
                 if tag.startswith("blockIdx."):
                     axis = "xyz".index(tag[-1])
                     blocks[axis], extents[axis] = node.loop_var, node.extent
-                if _is_pipelined(node):
-                    pipelined.append(node)
 
         tirx.stmt_functor.post_order_visit(func.body, visit)
         if len(roots) != 1:
             raise TraceError(f"tracing takes a PrimFunc with one `with T.Kernel(...)`; this one has {len(roots)}")
-        return cls((*blocks,), (*extents,), bool(pipelined))  # type: ignore[arg-type]
+        threads = roots[0].annotations.get("tl.launch_threads", [DEFAULT_THREADS])
+        return cls((*blocks,), (*extents,), int(threads[0]))  # type: ignore[arg-type]
 
     @property
     def cta(self) -> Any:
@@ -451,46 +438,20 @@ class _Launch:
         return tvm.arith.Analyzer().simplify(self.extents[0] * self.extents[1] * self.extents[2] + tirx.const(0))
 
 
-def _thread_index(body: Any) -> Any:
-    """The author's linear thread number, x fastest, from the variables that the launch binds."""
-    index: dict[int, Any] = {}
-    extents: list[int] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tirx.Bind) and isinstance(node.value, tirx.Call):
-            if getattr(node.value.op, "name", "") == "tl.launch_thread_idx":
-                index[int(node.value.args[0])] = node.var
-        if isinstance(node, tirx.SBlock) and "tl.launch_threads" in node.annotations:
-            extents.extend(int(extent) for extent in node.annotations["tl.launch_threads"])
-
-    tirx.stmt_functor.post_order_visit(body, visit)
-    if 0 not in index:
-        raise TraceError("this kernel binds no threads: tracing needs a `with T.Kernel(..., threads=...)`")
-    thread, step = index[0], 1
-    for axis in (1, 2):
-        step *= extents[axis - 1] if len(extents) >= axis else 1
-        if len(extents) > axis and extents[axis] > 1:
-            thread = thread + index[axis] * step
-    return thread
-
-
 def _with_open_and_close(body: Any, table: SiteTable, launch: _Launch, slots: Any) -> Any:
     """The body with every group's row opened at the start of the block, and closed at its end where no destructor
     does (the CPU target), and with the recorder's source injected."""
     cuda = table.target == "cuda"
-    thread = _thread_index(body) if cuda else None
     opens, closes = [], []
     for number, group in enumerate(table.groups):
         place = group.layout
         row = T.address_of(slots[launch.cta, place.offset])
-        record_bytes = place.record_words * WORD_BYTES
+        arguments = [number, place.capacity, place.record_words * WORD_BYTES]
         if cuda:
-            split = int(place.writers > 1)
-            arguments = [number, place.capacity, record_bytes, group.lead, split, row, thread, *launch.extents]
+            arguments += [group.lead, launch.threads_x]
         else:
-            arguments = [number, place.capacity, record_bytes, row, *launch.extents]
             closes.append(tirx.Evaluate(T.call_extern("int32", "tileops_close", number)))
-        opens.append(tirx.Evaluate(T.call_extern("int32", "tileops_open", *arguments)))
+        opens.append(tirx.Evaluate(T.call_extern("int32", "tileops_open", *arguments, row, *launch.extents)))
     source = _device_source("recorder.cuh" if cuda else "recorder_cpu.h")
     if not cuda:
         source = f"#define TILEOPS_GROUPS {len(table.groups)}\n{source}"
@@ -502,7 +463,7 @@ def _with_open_and_close(body: Any, table: SiteTable, launch: _Launch, slots: An
         annotations[IMPORT_SOURCE] = source + "\n" + str(annotations.get(IMPORT_SOURCE, ""))
         parts = list(block.body.seq) if isinstance(block.body, tirx.SeqStmt) else [block.body]
         return tirx.SBlock(
-            block.iter_vars, block.reads, block.writes, block.name_hint, _sequence([*opens, *parts, *closes]),
+            block.iter_vars, block.reads, block.writes, block.name_hint, sequence([*opens, *parts, *closes]),
             block.init, block.alloc_buffers, block.match_buffers, annotations,
         )  # fmt: skip
 

@@ -48,27 +48,23 @@ __device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payl
 
 // One group's recorder in one thread.
 //
-// kSplit: TileLang may specialize this kernel by itself and renumber its threads. A marker then asks by the author's
-// thread index, and the two physical threads that can be elected have a row each: the one numbered as the author
-// wrote, and the one behind the split.
-template <u32 kCapacity, u32 kRecordBytes, u32 kLead, bool kSplit>
+// Where TileLang specializes warps by itself it launches producers below the author's threads, and numbers the rest
+// down again in their own code. All of the author's markers stay on that side of the split or ahead of it, so one
+// physical thread is elected for both: the lead, moved up by the number of producers.
+template <u32 kCapacity, u32 kRecordBytes, u32 kLead, u32 kThreadsX>
 struct Recorder {
   u64 row;      // address of the header
   u32 count;    // records attempted
   u32 limit;    // records that may be stored: the capacity in the elected thread, 0 elsewhere
   u32 shared;   // events attempted less records attempted: markers that shared another's record
-  static constexpr u64 kRowBytes = kHeaderBytes + (kCapacity * (u64)kRecordBytes + 63) / 64 * 64;
 
-  __device__ __forceinline__ Recorder(u64 first_row, u32 thread, u32 grid_x, u32 grid_y, u32 grid_z)
-      : row(first_row), count(0), limit(kSplit || thread == kLead ? kCapacity : 0), shared(0) {
-    if (thread == kLead) {
+  __device__ __forceinline__ Recorder(u64 first_row, u32 grid_x, u32 grid_y, u32 grid_z)
+      : row(first_row), count(0), limit(is_elected() ? kCapacity : 0), shared(0) {
+    if (limit != 0) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row, kStateOpen, pack(0, sm_id()));
       store2(row + 16, clock, timer);
       store2(row + 48, pack(grid_x, grid_y), grid_z);
-    } else if (kSplit) {
-      row += kRowBytes;
-      limit = kCapacity;
     }
   }
 
@@ -76,19 +72,11 @@ struct Recorder {
   Recorder &operator=(const Recorder &) = delete;
 
   __device__ __forceinline__ ~Recorder() {
-    // In a split kernel the row of the thread as the author numbered it was opened and must be closed; the other row
-    // belongs to whichever thread recorded, and is recognized as this launch's by its end time.
-    bool mine = limit != 0;
-    if (kSplit) mine = is_first() || count != 0;
-    if (mine) {
+    if (limit != 0) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row + 32, clock, timer);
       store2(row, pack(kStateDone, count), pack(count + shared, sm_id()));
     }
-  }
-
-  __device__ __forceinline__ bool is_first() const {
-    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
   }
 
   // The bounds check, the election and the store are one predicated instruction sequence without a branch: a branch
@@ -96,34 +84,25 @@ struct Recorder {
   // that passes the check again; addresses are computed from it, so that they stay inside the row in any case.
   template <u32 kSite, u32 kEvents>
   __device__ __forceinline__ void mark() {
-    store<kSite>(limit);
+    store<kSite>();
     advance<kEvents>();
   }
 
   template <u32 kSite, u32 kEvents>
   __device__ __forceinline__ void mark(u32 payload) {
-    store<kSite>(limit, payload);
+    store<kSite>(payload);
     advance<kEvents>();
   }
 
-  // Where the kernel may be split, the election is by the author's thread index, at each marker.
-  template <u32 kSite, u32 kEvents>
-  __device__ __forceinline__ void mark_as(u32 thread) {
-    const bool mine = thread == kLead;
-    store<kSite>(mine ? limit : 0);
-    if (mine) advance<kEvents>();
-  }
-
-  template <u32 kSite, u32 kEvents>
-  __device__ __forceinline__ void mark_as(u32 thread, u32 payload) {
-    const bool mine = thread == kLead;
-    store<kSite>(mine ? limit : 0, payload);
-    if (mine) advance<kEvents>();
-  }
-
  private:
+  static __device__ __forceinline__ bool is_elected() {
+    const u32 producers = blockDim.x - kThreadsX;
+    const u32 author_x = threadIdx.x - producers;
+    return threadIdx.x >= producers && author_x + kThreadsX * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
+  }
+
   template <u32 kSite>
-  __device__ __forceinline__ void store(u32 limit_here) {
+  __device__ __forceinline__ void store() {
     asm volatile(
         "{\n\t"
         ".reg .pred p;\n\t"
@@ -135,12 +114,12 @@ struct Recorder {
         "setp.lt.u32 p, %0, %1;\n\t"
         "mad.wide.u32 record, %0, %3, %2;\n\t"
         "@p st.global.v2.b32 [record + 64], {low, high};\n\t"
-        "}" ::"r"(count), "r"(limit_here), "l"(row), "n"(kRecordBytes), "n"(kSite << 16)
+        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "n"(kSite << 16)
         : "memory");
   }
 
   template <u32 kSite>
-  __device__ __forceinline__ void store(u32 limit_here, u32 payload) {
+  __device__ __forceinline__ void store(u32 payload) {
     asm volatile(
         "{\n\t"
         ".reg .pred p;\n\t"
@@ -152,7 +131,7 @@ struct Recorder {
         "setp.lt.u32 p, %0, %1;\n\t"
         "mad.wide.u32 record, %0, %3, %2;\n\t"
         "@p st.global.v4.b32 [record + 64], {low, high, %5, %5};\n\t"
-        "}" ::"r"(count), "r"(limit_here), "l"(row), "n"(kRecordBytes), "n"(kSite << 16), "r"(payload)
+        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "n"(kSite << 16), "r"(payload)
         : "memory");
   }
 
@@ -166,16 +145,12 @@ struct Recorder {
 
 }  // namespace tileops_trace
 
-#define tileops_open(group, capacity, record_bytes, lead, split, slots, thread, grid_x, grid_y, grid_z) \
-  tileops_trace::Recorder<capacity, record_bytes, lead, split> tileops_recorder_##group(                \
-      (tileops_trace::u64)(slots), (thread), (grid_x), (grid_y), (grid_z))
+#define tileops_open(group, capacity, record_bytes, lead, threads_x, slots, grid_x, grid_y, grid_z) \
+  tileops_trace::Recorder<capacity, record_bytes, lead, threads_x> tileops_recorder_##group(        \
+      (tileops_trace::u64)(slots), (grid_x), (grid_y), (grid_z))
 #define tileops_mark(group, site, events) tileops_recorder_##group.mark<site, events>()
-#define tileops_mark_i32(group, site, events, payload) \
-  tileops_recorder_##group.mark<site, events>(tileops_trace::bits(payload))
-#define tileops_mark_f32(group, site, events, payload) \
-  tileops_recorder_##group.mark<site, events>(tileops_trace::bits((float)(payload)))
-#define tileops_mark_as(group, site, events, thread) tileops_recorder_##group.mark_as<site, events>((thread))
-#define tileops_mark_as_i32(group, site, events, thread, payload) \
-  tileops_recorder_##group.mark_as<site, events>((thread), tileops_trace::bits(payload))
-#define tileops_mark_as_f32(group, site, events, thread, payload) \
-  tileops_recorder_##group.mark_as<site, events>((thread), tileops_trace::bits((float)(payload)))
+// Variadic, because a payload's C++ may hold commas that no parentheses protect.
+#define tileops_mark_i32(group, site, events, ...) \
+  tileops_recorder_##group.mark<site, events>(tileops_trace::bits(__VA_ARGS__))
+#define tileops_mark_f32(group, site, events, ...) \
+  tileops_recorder_##group.mark<site, events>(tileops_trace::bits((float)(__VA_ARGS__)))

@@ -1,0 +1,542 @@
+// One CTA's figure. Plotly draws axis, bars, arrows and instants, and zooms and pans along x. A canvas above it holds
+// what must stay in proportion while Plotly stretches its own drawing during a zoom: labels, the gaps between
+// neighbouring bars, the torn ends of cut ranges, and what the pointer is on.
+
+import { colourOf, inkOn } from "./palette.js";
+import { integer } from "./format.js";
+import { BAR, Scene, layOut, within } from "./model.js";
+
+const RIGHT = 18; // px right of the plot: half of the last tick's label
+const TOP = 4;
+const BOTTOM = 48; // ticks and the axis's title
+const NARROW = 640; // px: below, a row's name stands above its bars
+const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
+const LABEL_PAD = 5;
+// A bar of no width is not drawn at all. This is less than a clock can tell, and Plotly widens it to a pixel.
+const LEAST_WIDTH = 0.01;
+
+/**
+ * @typedef {{kind: "slice" | "instant" | "flow", index: number}} Hit
+ * @typedef {{names: Set<string>, edges: Set<number>}} Hidden
+ */
+
+export class Figure {
+  /**
+   * @param {HTMLElement} host
+   * @param {any} head
+   * @param {(hit: Hit | null, event: PointerEvent | null) => void} onHover
+   */
+  constructor(host, head, onHover) {
+    this.host = host;
+    this.head = head;
+    this.onHover = onHover;
+    this.rowsElement = append(host, "div", "rows");
+    this.plot = append(host, "div", "plot");
+    this.canvas = /** @type {HTMLCanvasElement} */ (append(host, "canvas", "overlay"));
+    /** @type {Scene | null} */
+    this.scene = null;
+    /** @type {Hit | null} */
+    this.hit = null;
+    /** @type {[number, number]} */
+    this.full = [0, 1];
+    /** @type {[number, number] | null} null shows all of it */
+    this.span = null;
+    this.width = 0;
+    this._labels = new Map();
+    this._watch();
+  }
+
+  /**
+   * Shows a CTA. A span that the user zoomed into stays, so that CTAs can be compared.
+   * @param {import("./recording.js").Events} events
+   * @param {number} cycles
+   * @param {Hidden} hidden
+   */
+  show(events, cycles, hidden) {
+    this.events = events;
+    this.cycles = cycles;
+    this.hidden = hidden;
+    this.render();
+  }
+
+  /** Draws everything anew: another CTA, width, theme or choice of what is hidden. */
+  render() {
+    if (!this.events) return;
+    const { head, hidden } = this;
+    this.width = Math.max(240, this.host.clientWidth);
+    const headings = this.width < NARROW;
+    const layout = layOut(head.lanes, headings);
+    this.height = layout.height;
+    this._hover(null, null);
+    this.scene = new Scene(head, this.events, layout.rows, /** @type {Hidden} */ (hidden));
+    this._fillRows(layout.rows, headings);
+    const end = Math.max(this.cycles || 0, this.scene.end, LEAST_SPAN);
+    const margin = (end - this.scene.begin) * 0.01;
+    this.full = [this.scene.begin - margin, end + margin];
+    if (this.span) this.span = within(this.span, this.full, LEAST_SPAN);
+    this.theme = readTheme(this.host);
+    this.host.style.height = `${TOP + this.height + BOTTOM}px`;
+    this.busy = window.Plotly.react(this.plot, this._traces(), this._layout(), {
+      displayModeBar: false,
+      doubleClick: false,
+      scrollZoom: true,
+      showTips: false,
+    });
+    this._listen();
+    this._sizeCanvas();
+    this.draw();
+  }
+
+  /** What x shows, in cycles. @returns {[number, number]} */
+  get range() {
+    const axis = /** @type {any} */ (this.plot)._fullLayout?.xaxis;
+    return axis ? [Number(axis.range[0]), Number(axis.range[1])] : this.full;
+  }
+
+  fit() {
+    this.zoomTo(null);
+  }
+
+  /** @param {number} factor below 1 shows less, larger */
+  zoom(factor) {
+    const [from, to] = this.range;
+    const middle = (from + to) / 2;
+    const half = ((to - from) / 2) * factor;
+    this.zoomTo([middle - half, middle + half]);
+  }
+
+  /** @param {[number, number] | null} span */
+  zoomTo(span) {
+    const kept = span && within(span, this.full, LEAST_SPAN);
+    // Whoever zooms out as far as it goes wants all of the next CTA too.
+    this.span = kept && kept[1] - kept[0] < 0.995 * (this.full[1] - this.full[0]) ? kept : null;
+    this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": [...(this.span || this.full)] });
+  }
+
+  /** @param {Set<string>} names @param {Set<number>} edges */
+  hide(names, edges) {
+    this.hidden = { names, edges };
+    this.render();
+  }
+
+  // Plotly ------------------------------------------------------------------------------------------------------------
+
+  _traces() {
+    const { head, theme } = this;
+    const scene = /** @type {Scene} */ (this.scene);
+    const { slices, instants, flows } = scene.events;
+    const nameOf = (/** @type {number} */ i) => head.ranges[slices.range[i]][1];
+    const colours = new Map();
+    const colour = (/** @type {string} */ name) => {
+      if (!colours.has(name)) colours.set(name, colourOf(name));
+      return colours.get(name);
+    };
+    const anyCut = scene.slices.some((i) => slices.cut[i]);
+    const bars = {
+      type: "bar",
+      name: "ranges",
+      orientation: "h",
+      base: scene.slices.map((i) => slices.start[i]),
+      x: scene.slices.map((i) => Math.max(slices.duration[i], LEAST_WIDTH)),
+      y: scene.slices.map((i) => scene.sliceTop[i] + BAR / 2),
+      width: BAR,
+      hoverinfo: "skip",
+      marker: {
+        color: scene.slices.map((i) => colour(nameOf(i))),
+        line: { width: 0 },
+        ...(anyCut && {
+          pattern: {
+            shape: scene.slices.map((i) => (slices.cut[i] ? "/" : "")),
+            fillmode: "overlay",
+            fgcolor: theme.surface,
+            fgopacity: 0.75,
+            size: 7,
+            solidity: 0.4,
+          },
+        }),
+      },
+    };
+    const arrows = {
+      type: "scatter",
+      name: "arrows",
+      mode: "lines+markers",
+      x: scene.flows.flatMap((i) => [flows.start[i], flows.end[i], null]),
+      y: scene.flows.flatMap((i) => [scene.flowFrom[i], scene.flowTo[i], null]),
+      line: { color: theme.arrow, width: 1, simplify: false },
+      marker: {
+        symbol: "arrow",
+        angleref: "previous",
+        // The head belongs to the arrow's end alone.
+        size: scene.flows.flatMap(() => [0, 8, 0]),
+        color: theme.arrowHead,
+        opacity: 1,
+        line: { width: 0 },
+      },
+      hoverinfo: "skip",
+    };
+    const marks = {
+      type: "scatter",
+      name: "instants",
+      mode: "markers",
+      x: scene.instants.map((i) => instants.time[i]),
+      y: scene.instants.map((i) => scene.markTop[i] - 3),
+      marker: {
+        symbol: "triangle-down",
+        size: 10,
+        opacity: 1,
+        color: scene.instants.map((i) => colour(head.marks[instants.mark[i]][1])),
+        line: { width: 1, color: theme.ink },
+      },
+      hoverinfo: "skip",
+    };
+    return [bars, arrows, marks];
+  }
+
+  _layout() {
+    const { theme } = this;
+    return {
+      width: this.width,
+      height: TOP + this.height + BOTTOM,
+      margin: { l: this.left, r: RIGHT, t: TOP, b: BOTTOM, pad: 0 },
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: theme.font, size: 12, color: theme.muted },
+      showlegend: false,
+      hovermode: false,
+      dragmode: "pan",
+      barmode: "overlay",
+      xaxis: {
+        range: [...(this.span || this.full)],
+        minallowed: this.full[0],
+        maxallowed: this.full[1],
+        title: { text: "SM cycles since the CTA’s begin", standoff: 10, font: { size: 12 } },
+        tickformat: ",d",
+        ticks: "outside",
+        ticklen: 5,
+        tickcolor: theme.line,
+        gridcolor: theme.grid,
+        linecolor: theme.line,
+        showline: true,
+        zeroline: false,
+        automargin: false,
+      },
+      yaxis: { range: [this.height, 0], fixedrange: true, visible: false, automargin: false },
+    };
+  }
+
+  _listen() {
+    if (this._listening) return;
+    this._listening = true;
+    const plot = /** @type {any} */ (this.plot);
+    plot.on("plotly_relayouting", () => {
+      this._hover(null, null);
+      this.draw();
+    });
+    plot.on("plotly_relayout", () => {
+      const [from, to] = this.range;
+      const kept = within([from, to], this.full, LEAST_SPAN);
+      if (Math.abs(kept[0] - from) + Math.abs(kept[1] - to) > 1e-6 * (this.full[1] - this.full[0])) {
+        this.zoomTo(kept);
+        return;
+      }
+      this.span = to - from < 0.995 * (this.full[1] - this.full[0]) ? [from, to] : null;
+      this.draw();
+    });
+    plot.on("plotly_afterplot", () => this.draw());
+    plot.on("plotly_doubleclick", () => this.fit());
+  }
+
+  // Rows' names -------------------------------------------------------------------------------------------------------
+
+  /** @param {import("./model.js").Row[]} rows @param {boolean} headings */
+  _fillRows(rows, headings) {
+    this.rowsElement.replaceChildren();
+    this.host.classList.toggle("headings", headings);
+    const names = rows.map((row) => {
+      const band = append(this.rowsElement, "div", row.first ? "row first" : "row");
+      band.style.top = `${TOP + row.top}px`;
+      band.style.height = `${row.height}px`;
+      const name = append(band, "div", "row-name");
+      name.title = `${row.group} / ${row.lane}`;
+      append(name, "span", "group").textContent = row.group;
+      append(name, "span", "slash").textContent = " / ";
+      append(name, "span", "lane").textContent = row.lane;
+      return name;
+    });
+    if (headings) {
+      this.left = 10;
+      names.forEach((name) => (name.style.width = `${this.width - 20}px`));
+      return;
+    }
+    const widest = Math.max(60, ...names.map((name) => name.scrollWidth));
+    const most = Math.min(280, 0.3 * this.width);
+    this.left = Math.ceil(Math.min(widest, most)) + 14;
+    names.forEach((name) => (name.style.width = `${/** @type {number} */ (this.left) - 14}px`));
+  }
+
+  // Canvas ------------------------------------------------------------------------------------------------------------
+
+  _sizeCanvas() {
+    const ratio = window.devicePixelRatio || 1;
+    const height = TOP + /** @type {number} */ (this.height) + BOTTOM;
+    this.canvas.width = Math.round(this.width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.width = `${this.width}px`;
+    this.canvas.style.height = `${height}px`;
+  }
+
+  /** Cycles to px from the plot's left, for the range that is shown now. */
+  _scale() {
+    const [from, to] = this.range;
+    const pixels = (this.width - /** @type {number} */ (this.left) - RIGHT) / (to - from);
+    return (/** @type {number} */ cycles) => (cycles - from) * pixels;
+  }
+
+  draw() {
+    const scene = this.scene;
+    const context = this.canvas.getContext("2d");
+    if (!scene || !context) return;
+    const ratio = window.devicePixelRatio || 1;
+    const left = /** @type {number} */ (this.left);
+    const width = this.width - left - RIGHT;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, this.width, this.canvas.height);
+    context.save();
+    context.beginPath();
+    context.rect(left, 0, width, TOP + /** @type {number} */ (this.height));
+    context.clip();
+    context.translate(left, TOP);
+    this._drawBars(context, scene, this._scale(), width);
+    if (this.hit) this._drawHit(context, scene, this.hit, this._scale());
+    context.restore();
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {(c: number) => number} toPixels @param {number} width */
+  _drawBars(context, scene, toPixels, width) {
+    const { slices } = scene.events;
+    const theme = /** @type {ReturnType<typeof readTheme>} */ (this.theme);
+    context.textBaseline = "middle";
+    context.font = `500 12px ${theme.font}`;
+    for (const i of scene.slices) {
+      const from = toPixels(slices.start[i]);
+      const to = toPixels(slices.start[i] + slices.duration[i]);
+      if (to < 0 || from > width) continue;
+      const top = scene.sliceTop[i];
+      if (to - from >= 4) {
+        context.fillStyle = theme.surface;
+        context.fillRect(from - 0.5, top, 1, BAR);
+      }
+      if (slices.cut[i]) drawTorn(context, to, top, theme);
+      const [left, right] = [Math.max(from, 0), Math.min(to, width)];
+      if (right - left >= 16) this._drawLabel(context, i, left, right, top + BAR / 2 + 0.5);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {number} i @param {number} left @param {number} right @param {number} middle */
+  _drawLabel(context, i, left, right, middle) {
+    const { slices } = /** @type {Scene} */ (this.scene).events;
+    const name = this.head.ranges[slices.range[i]][1];
+    const room = right - left - 2 * LABEL_PAD;
+    const label = this._fitted(context, name, room);
+    if (!label) return;
+    context.fillStyle = inkOn(colourOf(name));
+    if (slices.cut[i]) {
+      // Hatching under a label makes it hard to read.
+      context.save();
+      context.fillStyle = colourOf(name);
+      context.fillRect(left + LABEL_PAD - 3, middle - 8, label.width + 6, 15);
+      context.restore();
+    }
+    const detail = label.text === name && !slices.cut[i] ? integer(slices.duration[i]) : "";
+    const more = detail ? this._measure(context, detail) + 7 : 0;
+    if (more && label.width + more <= room) {
+      const at = left + (right - left - label.width - more) / 2;
+      context.fillText(label.text, at, middle);
+      context.globalAlpha = 0.72;
+      context.fillText(detail, at + label.width + 7, middle);
+      context.globalAlpha = 1;
+    } else {
+      context.fillText(label.text, slices.cut[i] ? left + LABEL_PAD : left + (right - left - label.width) / 2, middle);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {string} text */
+  _measure(context, text) {
+    let width = this._labels.get(text);
+    if (width === undefined) {
+      if (this._labels.size > 20000) this._labels.clear();
+      width = context.measureText(text).width;
+      this._labels.set(text, width);
+    }
+    return width;
+  }
+
+  /** As much of a name as there is room for. @param {CanvasRenderingContext2D} context @param {string} name @param {number} room */
+  _fitted(context, name, room) {
+    const width = this._measure(context, name);
+    if (width <= room) return { text: name, width };
+    if (room < 26) return null;
+    const characters = Array.from(name);
+    let [fits, tooMany] = [0, characters.length];
+    while (tooMany - fits > 1) {
+      const middle = (fits + tooMany) >> 1;
+      if (this._measure(context, `${characters.slice(0, middle).join("")}…`) <= room) fits = middle;
+      else tooMany = middle;
+    }
+    if (fits < 2) return null;
+    const text = `${characters.slice(0, fits).join("")}…`;
+    return { text, width: this._measure(context, text) };
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {Hit} hit @param {(c: number) => number} toPixels */
+  _drawHit(context, scene, hit, toPixels) {
+    const theme = /** @type {ReturnType<typeof readTheme>} */ (this.theme);
+    const { slices, flows, instants } = scene.events;
+    const outline = (/** @type {number} */ i) => {
+      const from = toPixels(slices.start[i]);
+      const width = Math.max(toPixels(slices.start[i] + slices.duration[i]) - from, 1);
+      context.strokeRect(from - 0.5, scene.sliceTop[i] - 0.5, width + 1, BAR + 1);
+    };
+    const arrow = (/** @type {number} */ i) =>
+      drawArrow(context, toPixels(flows.start[i]), scene.flowFrom[i], toPixels(flows.end[i]), scene.flowTo[i]);
+    context.strokeStyle = theme.ink;
+    context.fillStyle = theme.ink;
+    context.lineWidth = 2;
+    if (hit.kind === "slice") {
+      outline(hit.index);
+      context.strokeStyle = theme.accent;
+      context.fillStyle = theme.accent;
+      scene.flowsOf(hit.index).forEach(arrow);
+    } else if (hit.kind === "flow") {
+      context.lineWidth = 1.5;
+      outline(flows.src[hit.index]);
+      outline(flows.dst[hit.index]);
+      context.lineWidth = 2;
+      context.strokeStyle = theme.accent;
+      context.fillStyle = theme.accent;
+      arrow(hit.index);
+    } else {
+      context.beginPath();
+      context.arc(toPixels(instants.time[hit.index]), scene.markTop[hit.index] - 3, 8, 0, 2 * Math.PI);
+      context.stroke();
+    }
+  }
+
+  // Pointer -----------------------------------------------------------------------------------------------------------
+
+  _watch() {
+    const leave = () => this._hover(null, null);
+    const move = (/** @type {PointerEvent} */ event) => {
+      if (event.buttons && event.pointerType === "mouse") return;
+      this._hover(this._pick(event), event);
+    };
+    this.host.addEventListener("pointermove", move);
+    this.host.addEventListener("pointerdown", (event) => {
+      if (event.pointerType === "mouse") leave();
+      else move(event);
+    });
+    this.host.addEventListener("pointerleave", leave);
+    this.host.addEventListener("wheel", (event) => this._wheel(event), { capture: true, passive: false });
+    new ResizeObserver(() => {
+      if (this.scene && Math.max(240, this.host.clientWidth) !== this.width) this.render();
+    }).observe(this.host);
+  }
+
+  /** A wheel turned sideways, or with Shift, pans; otherwise Plotly zooms. @param {WheelEvent} event */
+  _wheel(event) {
+    this._hover(null, null);
+    const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if (!sideways && !event.shiftKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const [from, to] = this.range;
+    const shift = ((sideways ? event.deltaX : event.deltaY) * (to - from)) / this.width;
+    this.zoomTo([from + shift, to + shift]);
+  }
+
+  /** @param {PointerEvent} event */
+  _pick(event) {
+    const scene = this.scene;
+    if (!scene) return null;
+    const box = this.host.getBoundingClientRect();
+    const left = /** @type {number} */ (this.left);
+    const [x, y] = [event.clientX - box.left - left, event.clientY - box.top - TOP];
+    if (x < -2 || x > this.width - left - RIGHT + 2) return null;
+    return scene.pick(x, y, this._scale());
+  }
+
+  /** @param {Hit | null} hit @param {PointerEvent | null} event */
+  _hover(hit, event) {
+    const changed = hit?.kind !== this.hit?.kind || hit?.index !== this.hit?.index;
+    this.hit = hit;
+    if (changed) this.draw();
+    if (changed || hit) this.onHover(hit, event);
+  }
+}
+
+/** @param {HTMLElement} parent @param {string} tag @param {string} className */
+function append(parent, tag, className) {
+  const element = document.createElement(tag);
+  element.className = className;
+  parent.append(element);
+  return element;
+}
+
+/** The page's colours, as Plotly and the canvas take them. @param {HTMLElement} element */
+function readTheme(element) {
+  const style = getComputedStyle(element);
+  const variable = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    font: style.fontFamily,
+    ink: variable("ink"),
+    muted: variable("muted"),
+    line: variable("line"),
+    grid: variable("grid"),
+    surface: variable("surface"),
+    accent: variable("accent"),
+    arrow: variable("arrow"),
+    arrowHead: variable("arrow-head"),
+  };
+}
+
+/** A torn edge at x, where a cut range ends though nothing ended it. */
+function drawTorn(
+  /** @type {CanvasRenderingContext2D} */ context,
+  /** @type {number} */ x,
+  /** @type {number} */ top,
+  /** @type {{surface: string, ink: string}} */ theme,
+) {
+  const teeth = 4;
+  const tooth = BAR / teeth;
+  const edge = new Path2D();
+  edge.moveTo(x, top);
+  for (let i = 0; i < teeth; i += 1) {
+    edge.lineTo(x - 4, top + (i + 0.5) * tooth);
+    edge.lineTo(x, top + (i + 1) * tooth);
+  }
+  const gap = new Path2D(edge);
+  gap.lineTo(x + 1, top + BAR);
+  gap.lineTo(x + 1, top);
+  gap.closePath();
+  context.fillStyle = theme.surface;
+  context.fill(gap);
+  context.strokeStyle = theme.ink;
+  context.lineWidth = 1;
+  context.stroke(edge);
+}
+
+/** @param {CanvasRenderingContext2D} context @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 */
+function drawArrow(context, x0, y0, x1, y1) {
+  const angle = Math.atan2(y1 - y0, x1 - x0);
+  context.beginPath();
+  context.moveTo(x0, y0);
+  context.lineTo(x1 - 6 * Math.cos(angle), y1 - 6 * Math.sin(angle));
+  context.stroke();
+  context.beginPath();
+  context.moveTo(x1, y1);
+  for (const side of [-1, 1]) {
+    context.lineTo(x1 - 10 * Math.cos(angle + side * 0.4), y1 - 10 * Math.sin(angle + side * 0.4));
+  }
+  context.closePath();
+  context.fill();
+}

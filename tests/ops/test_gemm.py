@@ -1,0 +1,405 @@
+"""The GEMM kernel and its operator: generated code without a GPU, results and recordings with one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+tilelang = pytest.importorskip("tilelang")
+
+from tileops.kernels.gemm import build_gemm, build_gemm_unaligned, default_config, is_aligned  # noqa: E402
+from tileops.kernels.gemm.dense import PASS_CONFIGS, SHARED_BYTES, checked_store_columns  # noqa: E402
+from tileops.ops import GemmOp  # noqa: E402
+from tileops.trace import trace  # noqa: E402
+
+LAYOUTS = {"NN": (False, False), "NT": (False, True), "TN": (True, False), "TT": (True, True)}
+DTYPES = ("float16", "bfloat16")
+TWO_CONSUMERS = {"block_m": 128, "block_n": 256, "block_k": 64, "stages": 4, "consumers": 2, "panel": 8}
+ONE_CONSUMER = {"block_m": 64, "block_n": 64, "block_k": 128, "stages": 3, "consumers": 1, "panel": 0}
+# No dimension is a multiple of a tile, and all rows are aligned in every layout.
+TAILS = (392, 520, 328)
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+dtypes = pytest.mark.parametrize("dtype", DTYPES)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Without a GPU
+
+
+@pytest.fixture
+def lowered(cuda_target: Any) -> Callable[..., str]:
+    """CUDA source of what a builder's factory makes of a configuration."""
+
+    def lower(factory: Any, config: dict[str, int]) -> str:
+        func = factory.get_tir(**config)
+        with cuda_target, tilelang.transform.PassContext(config=PASS_CONFIGS):
+            return str(tilelang.lower(func, target=cuda_target).kernel_source)
+
+    return lower
+
+
+@layouts
+@dtypes
+@pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
+def test_every_layout_lowers_to_tma_and_wgmma(
+    lowered: Callable[..., str], layout: str, dtype: str, config: dict[str, int]
+) -> None:
+    trans_a, trans_b = LAYOUTS[layout]
+    source = lowered(build_gemm(*TAILS, dtype, trans_a, trans_b), config)
+    consumers, stages = config["consumers"], config["stages"]
+    assert "tileops" not in source
+    operands = re.findall(r"wgmma_ss<(.*?)>\(", source)
+    assert len(operands) == consumers
+    kind = {"float16": "kFloat16", "bfloat16": "kBFloat16"}[dtype]
+    wanted = [f"tl::DataType::{kind}"] * 2 + ["tl::DataType::kFloat32", "64", str(config["block_n"]), "16"]
+    wanted += [str(trans_a).lower(), str(not trans_b).lower(), "1", "1"]
+    assert all(found.split(", ") == wanted for found in operands)
+    assert {name for name in "abc" if f"CUtensorMap {name}_desc" in source} == set("abc")
+    assert source.count("tl::tma_load(a_desc") == source.count("tl::tma_load(b_desc") == 1
+    for barrier, arrivals in (("full", 1), ("empty", 4 * consumers)):
+        assert re.findall(rf"{barrier}\[(\d+)\]\.init\({arrivals}\)", source) == [str(s) for s in range(stages)]
+
+
+@pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
+def test_stage_is_released_only_behind_the_wait_for_its_wgmma(
+    lowered: Callable[..., str], config: dict[str, int]
+) -> None:
+    source = lowered(build_gemm(392, 520, 1000), config)
+    steps = re.findall(
+        r"full\[[^;]*\]\.wait|wgmma_ss|warpgroup_commit_batch|wait_wgmma<\d>|empty\[[^;]*\]\.arrive|"
+        r"warpgroup_fence_operand",
+        source,
+    )
+    step = re.compile(r"(full|empty)\[.*\]\.(\w+)")
+    steps = [step.sub(r"\1.\2", s) for s in steps]
+    stages = config["stages"]
+    one = [
+        "full.wait", "warpgroup_fence_operand", "wgmma_ss", "warpgroup_commit_batch", "warpgroup_fence_operand",
+        "wait_wgmma<1>", "empty.arrive", "wait_wgmma<0>", "warpgroup_fence_operand",
+    ]  # fmt: skip
+    assert steps == one * config["consumers"]
+    # What is given back is the stage before: (ki - 1) mod stages.
+    back = {4: r"empty\[\(\(ki\w* \+ 3\) & 3\)\]\.arrive", 3: r"empty\[\(\(ki\w* \+ 2\) % 3\)\]\.arrive"}[stages]
+    assert len(re.findall(back, source)) == config["consumers"]
+
+
+def test_c_is_staged_apart_from_the_stages(lowered: Callable[..., str]) -> None:
+    source = lowered(build_gemm(*TAILS), TWO_CONSUMERS)
+    places = {n: int(at) for n, at in re.findall(r"(\w)_smem = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (\d+)", source)}
+    sizes = {"a": 4 * 128 * 64 * 2, "b": 4 * 256 * 64 * 2, "c": 128 * 128 * 2}
+    spans = sorted((places[name], places[name] + size) for name, size in sizes.items())
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
+    assert spans[-1][1] <= SHARED_BYTES
+
+
+@layouts
+@pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
+def test_traced_kernel_differs_by_its_markers_alone(
+    lowered: Callable[..., str], layout: str, config: dict[str, int]
+) -> None:
+    problem = (*TAILS, "float16", *LAYOUTS[layout])
+    traced = lowered(build_gemm(*problem, traced=True), config)
+    groups = 1 + config["consumers"]
+    body = traced[traced.index("gemm_kernel(") :]
+    assert body.count("tileops_open(") == groups
+    assert {int(g) for g in re.findall(r"tileops_mark\((\d+),", body)} == set(range(groups))
+    # Behind markers TileLang no longer fuses the arrival with the announcement of B's bytes; the rest is the same.
+    unmarked = re.sub(r"\n *tileops_\w+\([^\n]*\);", "", body)
+    unmarked = re.sub(r", long\* __restrict__ slots|, int64_t\* __restrict__ slots", "", unmarked)
+    stripped = lowered(build_gemm(*problem, traced=False), config)
+    stripped = stripped[stripped.index("gemm_kernel(") :]
+    count = re.compile(r"tl::\w+(?:<[^>]*>)?\(")
+    calls = [sorted(count.findall(text.replace("arrive_and_expect_tx", ""))) for text in (unmarked, stripped)]
+    elections = [sum(call.startswith("tl::tl_shuffle_elect<32>") for call in made) for made in calls]
+    assert elections == [2, 1]
+    calls[0].remove("tl::tl_shuffle_elect<32>(")
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(
+    ("layout", "dtype", "config", "traced"),
+    [
+        ("NT", "float16", TWO_CONSUMERS, False),
+        ("NN", "bfloat16", TWO_CONSUMERS, True),
+        ("TN", "float16", ONE_CONSUMER, False),
+        ("TT", "bfloat16", ONE_CONSUMER, True),
+    ],
+)
+def test_machine_code(
+    lowered: Callable[..., str], compile_cubin: Callable[..., Path],
+    layout: str, dtype: str, config: dict[str, int], traced: bool,
+) -> None:  # fmt: skip
+    source = lowered(build_gemm(*TAILS, dtype, *LAYOUTS[layout], traced=traced), config)
+    code = _disassembled(compile_cubin(source))
+    operations = [line.split()[0] for line in code]
+    assert not {"LDL", "STL"} & {operation.split(".")[0] for operation in operations}, "registers were spilled"
+    matrix = [at for at, operation in enumerate(operations) if operation.startswith("HGMMA")]
+    assert len(matrix) >= config["consumers"] * config["block_k"] // 16
+    # From every group's last instruction on: first a wait for groups, then the arrival at the empty barrier.
+    committed = [at for at in matrix if "gsb0" in code[at]]
+    assert committed
+    for at in committed:
+        following = [op for op in operations[at + 1 :] if op.startswith(("WARPGROUP.DEPBAR", "SYNCS.ARRIVE", "HGMMA"))]
+        assert following[0].startswith("WARPGROUP.DEPBAR")
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("traced", [False, True])
+def test_unaligned_rows_compile(lowered: Callable[..., str], compile_cubin: Callable[..., Path], traced: bool) -> None:
+    source = lowered(build_gemm_unaligned(67, 45, 33, traced=traced), {})
+    assert "tma_load" not in source
+    assert ("tileops_open" in source) == traced
+    assert compile_cubin(source).stat().st_size > 0
+
+
+@layouts
+@dtypes
+def test_unaligned_rows_lower_in_every_layout(lowered: Callable[..., str], layout: str, dtype: str) -> None:
+    source = lowered(build_gemm_unaligned(67, 45, 33, dtype, *LAYOUTS[layout]), {})
+    assert "tileops" not in source
+    # Writers make their shared memory visible to the tensor cores before the block's barrier.
+    copied = source[: source.index("wgmma_ss")]
+    assert copied.rindex("fence_proxy_async", 0, copied.rindex("__syncthreads")) > copied.index("a_smem)[")
+
+
+def test_odd_columns_are_stored_without_tma(lowered: Callable[..., str]) -> None:
+    source = lowered(build_gemm(77, 1003, 72), TWO_CONSUMERS)
+    assert "tma_store" not in source
+    assert "< 1003" in source
+
+
+def test_alignment_is_that_of_the_rows() -> None:
+    assert is_aligned(1, 1, 8)
+    assert not is_aligned(8, 8, 4)
+    assert is_aligned(1, 8, 1000, False, False)
+    assert not is_aligned(8, 1, 8, False, False)
+    assert is_aligned(8, 8, 3, True, False)
+    assert not is_aligned(1, 8, 8, True, False)
+    assert is_aligned(8, 3, 8, True, True)
+    assert not is_aligned(8, 8, 1, True, True)
+
+
+def test_default_configurations_are_valid_and_fill_the_gpu() -> None:
+    for m, n in itertools.product((1, 64, 128, 1024, 4096, 16384), repeat=2):
+        config = default_config(m, n, 4096)
+        blocks = -(-m // config["block_m"]) * -(-n // config["block_n"])
+        assert blocks >= 99 or config["block_m"] * config["block_n"] == 64 * 64
+        checked_store_columns(n, **{name: config[name] for name in config if name != "panel"}, wanted=None)
+
+
+@pytest.mark.parametrize("build", [build_gemm, build_gemm_unaligned])
+def test_builders_refuse_what_they_cannot_build(build: Any) -> None:
+    with pytest.raises(ValueError, match="at least 1, got m=0"):
+        build(0, 8, 8)
+    with pytest.raises(ValueError, match="float16, bfloat16, got 'float32'"):
+        build(8, 8, 8, "float32")
+
+
+def test_unaligned_rows_are_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match=r"k=500.*pad both to multiples of 8, or use build_gemm_unaligned"):
+        build_gemm(64, 64, 500)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"consumers": 3}, "consumers must be 1 or 2"),
+        ({"block_m": 64}, "block_m must be a multiple of 128"),
+        ({"block_m": 512}, "up to 256"),
+        ({"block_n": 40}, "block_n must be a multiple of 16"),
+        ({"block_k": 48}, "block_k must be 32, 64 or 128"),
+        ({"stages": 1}, "stages must be at least 2"),
+        ({"stages": 5}, "exceed shared memory by"),
+        ({"consumers": 1}, "256 registers a thread"),
+        ({"store_columns": 96}, "store_columns must divide block_n=256"),
+        ({"store_columns": 256}, "fit into the 34816 bytes"),
+    ],
+)
+def test_configurations_that_cannot_work_are_refused(change: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_gemm(256, 256, 256).get_tir(**{**TWO_CONSUMERS, **change})
+
+
+def test_operator_checks_its_problem() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        GemmOp(8, 8, 0)
+    with pytest.raises(ValueError, match=r"torch\.float16 or torch\.bfloat16, got torch\.float32"):
+        GemmOp(8, 8, 8, torch.float32)
+
+
+def test_operator_checks_its_operands() -> None:
+    op = GemmOp(16, 24, 32, torch.float16, trans_a=True, trans_b=True)
+    a, b = torch.zeros(32, 16, dtype=torch.float16), torch.zeros(24, 32, dtype=torch.float16)
+    with pytest.raises(ValueError, match=r"a must have shape \(32, 16\), got \(16, 32\)"):
+        op.forward(a.T.contiguous(), b)
+    with pytest.raises(ValueError, match=r"b must be of type torch\.float16, got torch\.bfloat16"):
+        op.forward(a, b.bfloat16())
+    with pytest.raises(ValueError, match=r"a must be contiguous, got strides \(1, 32\)"):
+        op.forward(torch.zeros(16, 32, dtype=torch.float16).T, b)
+    with pytest.raises(ValueError, match=r"a must be on a GPU, got cpu"):
+        op.forward(a, b)
+
+
+def _disassembled(cubin: Path) -> list[str]:
+    """The instructions of a cubin in order, without predicates."""
+    try:
+        files = metadata.files("nvidia-cuda-nvdisasm") or []
+    except metadata.PackageNotFoundError:
+        pytest.skip("needs nvdisasm")
+    tool = next(str(file.locate()) for file in files if file.name in ("nvdisasm", "nvdisasm.exe"))
+    text = subprocess.run([tool, "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?(\S.*?)\s*;", text, re.MULTILINE)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# On a Hopper GPU
+
+hopper = pytest.mark.gpu(capability=(9, 0))
+# Half a unit in the last place, relative to a number's magnitude, bounds the rounding of C's elements; the float32 sums
+# add little to that.
+ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+SMALL = ((8, 8, 8), (200, 328, 136))
+
+
+def _operands(shape: tuple[int, int, int], dtype: str, layout: str, integers: bool = False) -> tuple[Any, Any]:
+    m, n, k = shape
+    trans_a, trans_b = LAYOUTS[layout]
+    generator = torch.Generator().manual_seed(m + n + k)
+    sizes = ((k, m) if trans_a else (m, k)), ((n, k) if trans_b else (k, n))
+    make = (lambda s: torch.randint(-3, 4, s, generator=generator)) if integers else (
+        lambda s: torch.randn(s, generator=generator)
+    )  # fmt: skip
+    a, b = (make(size).to(getattr(torch, dtype)).cuda() for size in sizes)
+    return a, b
+
+
+def _exact(a: Any, b: Any, layout: str) -> Any:
+    trans_a, trans_b = LAYOUTS[layout]
+    return (a.T if trans_a else a).double() @ (b.T if trans_b else b).double()
+
+
+def _error(got: Any, exact: Any) -> float:
+    return float((got.double() - exact).norm() / exact.norm())
+
+
+@hopper
+@layouts
+@dtypes
+@pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
+def test_products_match_float64(layout: str, dtype: str, config: dict[str, int]) -> None:
+    op = GemmOp(*TAILS, getattr(torch, dtype), *LAYOUTS[layout], config=config)
+    a, b = _operands(TAILS, dtype, layout)
+    assert _error(op.forward(a, b), _exact(a, b, layout)) < 1.05 * ROUNDING[dtype]
+    # Small integers: every sum is exact, so that one lost or doubled tile of K shows in full.
+    a, b = _operands(TAILS, dtype, layout, integers=True)
+    assert torch.equal(op.forward(a, b), _exact(a, b, layout).to(a.dtype))
+
+
+@hopper
+@layouts
+@pytest.mark.parametrize("shape", SMALL)
+def test_small_problems_match_float64(layout: str, shape: tuple[int, int, int]) -> None:
+    a, b = _operands(shape, "float16", layout, integers=True)
+    got = GemmOp(*shape, torch.float16, *LAYOUTS[layout])(a, b)
+    assert torch.equal(got, _exact(a, b, layout).to(a.dtype))
+
+
+@hopper
+@layouts
+@dtypes
+def test_unaligned_rows_match_float64(layout: str, dtype: str) -> None:
+    shape = (131, 67, 77)
+    op = GemmOp(*shape, getattr(torch, dtype), *LAYOUTS[layout])
+    a, b = _operands(shape, dtype, layout)
+    assert _error(op.forward(a, b), _exact(a, b, layout)) < 1.05 * ROUNDING[dtype]
+
+
+@hopper
+@pytest.mark.parametrize("shape", [(1, 1, 8), (77, 1003, 72)])
+def test_odd_columns_match_float64(shape: tuple[int, int, int]) -> None:
+    a, b = _operands(shape, "float16", "NT", integers=True)
+    assert torch.equal(GemmOp(*shape)(a, b), _exact(a, b, "NT").to(a.dtype))
+
+
+@hopper
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096), (128, 2112, 7168)])
+def test_large_problems_give_the_same_bits_every_time(shape: tuple[int, int, int]) -> None:
+    op = GemmOp(*shape)
+    a, b = _operands(shape, "float16", "NT", integers=True)
+    exact = _exact(a, b, "NT").to(a.dtype)
+    assert all(torch.equal(op.forward(a, b), exact) for _ in range(20))
+
+
+@hopper
+@layouts
+@pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
+def test_traced_bits_and_events(layout: str, config: dict[str, int]) -> None:
+    problem = (*TAILS, "float16", *LAYOUTS[layout])
+    a, b = _operands(TAILS, "float16", layout)
+    kernel = build_gemm(*problem, traced=True)(**config)
+    got, slots = kernel(a, b)
+    assert torch.equal(got, build_gemm(*problem, traced=False)(**config)(a, b))
+
+    timeline = trace.decode(kernel, slots)
+    m, n, k = TAILS
+    ctas = -(-m // config["block_m"]) * -(-n // config["block_n"])
+    tiles = -(-k // config["block_k"])
+    names = ["consumer"] if config["consumers"] == 1 else ["consumer0", "consumer1"]
+    assert len(timeline.ctas) == ctas
+    assert timeline.dropped == 0
+    assert timeline.never_fired == ()
+    expected = {("producer", "barrier", "acquire"): tiles, ("producer", "tma", "tma"): tiles,
+                ("producer", "barrier", "arrive"): tiles}  # fmt: skip
+    for name in names:
+        expected |= {(name, "barrier", "wait"): tiles, (name, "wgmma", "mma"): tiles,
+                     (name, "wgmma", "drain"): 1, (name, "main", "epilogue"): 1}  # fmt: skip
+    for cta in range(ctas):
+        rows = timeline.slices.where(cta=cta)
+        found = list(zip(rows.group, rows.lane, rows.name))
+        assert {key: found.count(key) for key in set(found)} == expected
+
+        def times(group: str, name: str, rows: Any = rows) -> tuple[Any, Any]:
+            own = rows.where(group=group, name=name)
+            return own.start, own.start + own.duration
+
+        arrive_begin, _ = times("producer", "arrive")
+        _, acquire_end = times("producer", "acquire")
+        stages = config["stages"]
+        for name in names:
+            mma_begin, _ = times(name, "mma")
+            assert (times(name, "wait")[1] >= arrive_begin).all()
+            # Stage k comes back within the consumer's iteration k + 1.
+            assert (acquire_end[stages:] >= mma_begin[1 : len(acquire_end) - stages + 1]).all()
+    assert len(timeline.flows) == ctas * tiles * len(names)
+
+
+@hopper
+def test_operator_traces_when_tracing_is_on(tmp_path: Path) -> None:
+    op = GemmOp(*TAILS)
+    a, b = _operands(TAILS, "float16", "NT")
+    plain = op.forward(a, b)
+    trace.enable(str(tmp_path))
+    try:
+        traced = op.forward(a, b)
+    finally:
+        trace.disable()
+    assert torch.equal(plain, traced)
+    assert [path.name for path in tmp_path.iterdir()] == ["gemm_392x520x328.html"]
+
+
+@hopper
+def test_operands_at_odd_addresses_are_refused() -> None:
+    op = GemmOp(8, 8, 8)
+    a = torch.zeros(65, dtype=torch.float16, device="cuda")[1:].view(8, 8)
+    with pytest.raises(ValueError, match=r"pass a copy, a\.clone\(\)"):
+        op.forward(a, a.clone())
