@@ -103,12 +103,15 @@ def find_nvcc() -> str | None:
 
 
 def use_supported_python() -> None:
-    """Go on under a supported Python: this one, else one on the PATH.
+    """Go on under a supported Python outside .venv: this one, else one on the PATH.
 
     Raises:
         SetupError: if there is none.
     """
     if OLDEST <= sys.version_info[:2] <= NEWEST:
+        if Path(sys.prefix) == VENV:  # Activated. It cannot rebuild itself.
+            base = os.path.realpath(sys.executable)
+            os.execv(base, [base, *sys.argv])
         return
     wanted = "Python {}.{} to {}.{}".format(*OLDEST, *NEWEST)
     here = platform.python_version()
@@ -212,11 +215,11 @@ def apt_install(*packages: str) -> None:
 
 def provide_compiler() -> None:
     """A C++ compiler: the machine's, else Debian's, else one from PyPI."""
-    if find_compiler():
-        return
-    apt_install("g++", "libc6-dev")
     path = VENV / "bin" / "c++"
     if find_compiler() or path.exists():
+        return
+    apt_install("g++", "libc6-dev")
+    if find_compiler():
         return
     say("No C++ compiler: installing Zig's, from PyPI. It builds its C++ library first, which takes some minutes.")
     pip_install("a C++ compiler", "ziglang")

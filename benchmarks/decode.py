@@ -32,7 +32,7 @@ CAPACITY = 512  # records; more than any row holds, as with a max_events that wa
 def gemm_table(payload: bool, writers: int) -> SiteTable:
     """The site table of the specification's GEMM; ``payload`` puts one on each of the loops' first ranges."""
     kind = "i" if payload else ""
-    places = layout([payload, payload], CAPACITY, writers)
+    places = layout([payload, payload], CAPACITY)
     ranges = [
         Range("tma", "tma", 0, 0, kind, False, "gemm.py", 31),
         Range("arrive", "barrier", 0, 0, "", False, "gemm.py", 34),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -114,3 +115,13 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
     err = capsys.readouterr().err
     assert re.fullmatch(rf"tileops: .*{re.escape(str(taken))}.*\n", err)
     assert not trace.enabled
+
+
+def test_without_a_compiler_demo_says_what_to_install(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    # PyTorch must not find the GPU of a machine that has one: its kernel needs another compiler.
+    environment |= {"PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
+    done = python("-m", "tileops", "demo", "--output", str(tmp_path / "pages"), env=environment)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1].startswith("tileops: TileLang's CPU target needs a C++ compiler")
+    assert not (tmp_path / "pages").exists()

@@ -152,18 +152,21 @@ def test_early_return_keeps_what_was_recorded() -> None:
 
 def test_payloads_and_threads_in_three_dimensions() -> None:
     import tilelang.language as T
+    import torch
 
     @T.prim_func
-    def func(y: T.Tensor((2, 3, 4), "int32")):
+    def func(x: T.Tensor((2, 3, 4), "int32"), y: T.Tensor((2, 3, 4), "int32")):
         with T.Kernel(4, 3, 2, threads=(8, 4, 2)) as (bx, by, bz):
             with trace.group("g", lead=37):
                 trace.record("int", payload=bx + 10 * by + 100 * bz - 120)
                 trace.record("float", payload=T.cast(bx, "float32") * 0.25 - 1.5)
                 trace.record("big", payload=2**32 - 1)
-            y[bz, by, bx] = bx
+            y[bz, by, bx] = x[bz, by, bx]
 
     traced = compiled(func)
-    y, slots = traced()
+    x = torch.arange(24, device="cuda", dtype=torch.int32).reshape(2, 3, 4)
+    y, slots = traced(x)
+    assert torch.equal(y, x)
     timeline = trace.decode(traced, slots)
     check_sane(timeline)
     assert timeline.grid == (4, 3, 2)
@@ -181,10 +184,10 @@ def test_one_kernel_with_a_symbolic_grid_serves_several_shapes() -> None:
     @T.prim_func
     def func(x: T.Tensor((m, 64), "float32"), y: T.Tensor((m, 64), "float32")):
         with T.Kernel(T.ceildiv(m, 16), 2, threads=32) as (bx, by):
+            tile = T.alloc_fragment((16, 32), "float32")
             with trace.range("copy", payload=bx * 2 + by):
-                T.copy(
-                    x[bx * 16 : bx * 16 + 16, by * 32 : by * 32 + 32], y[bx * 16 : bx * 16 + 16, by * 32 : by * 32 + 32]
-                )
+                T.copy(x[bx * 16, by * 32], tile)
+                T.copy(tile, y[bx * 16, by * 32])
 
     traced = compiled(func)
     for rows in (16, 48, 1, 333):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from tileops.cli.tables import range_table
-from tileops.trace import Timeline, trace
+from tileops.trace import Timeline, TraceError, trace
 
 if TYPE_CHECKING:
     import torch
@@ -74,9 +74,12 @@ def _trace_on_gpu() -> tuple[Timeline, float]:
 
 def _trace_on_cpu() -> tuple[Timeline, float]:
     import torch
+    from tilelang.contrib.cc import get_cplus_compiler
 
     from tileops.kernels.gemm.blocked_cpu import build_gemm
 
+    if get_cplus_compiler() is None:
+        raise TraceError("TileLang's CPU target needs a C++ compiler: install g++, or name one in CXX")
     m = n = k = CPU_SIZE
     a, b = torch.randn(m, k), torch.randn(k, n)
     return _launch(build_gemm(m, n, k, traced=True)(), a, b, a @ b)

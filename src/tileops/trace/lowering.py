@@ -1,15 +1,14 @@
 """From a PrimFunc with markers to one that records, or to one without a trace of them.
 
-Everything is read from the IR: which markers there are, whether every range is ended exactly once on every path, and
-how deep ranges nest. The result of :func:`lower` carries a site table (see ``sites.py``) and three kinds of opaque
-calls that the injected source in ``device/`` defines; TileLang's own passes need to understand none of them.
+The result of :func:`lower` carries a site table (see ``sites.py``) and three kinds of opaque calls that the injected
+source in ``device/`` defines; TileLang's own passes need to understand none of them.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -17,21 +16,26 @@ import tilelang.language as T
 from tilelang import tvm
 
 from .errors import TraceError, TraceWarning
-from .markers import DAG, DEFAULT_GROUP, RANGE_BEGIN, RANGE_END, RECORD, GroupMark, Marker
-from .pipelined import is_pipelined, sequence, tied
+from .markers import DAG, DEFAULT_GROUP, RANGE_BEGIN, RANGE_END, RECORD, Marker, author
+from .paths import Found, read
+from .pipelined import sequence, tied
 from .sites import ATTRIBUTE, BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
 from .slots import MAX_SITES, WORD_BYTES, layout
 
 tirx = tvm.tirx
 
 ROOT_BLOCK = "tilelang_root"
-DEFAULT_THREADS = 128  # what TileLang launches on CUDA where T.Kernel is given no `threads`
 IMPORT_SOURCE = "pragma_import_c"
+LAUNCH_THREADS = "tl.launch_threads"
+DEFAULT_THREADS = 128  # what TileLang launches on CUDA where T.Kernel is given no `threads`
+SCHEDULE = "tl.ws_schedule"
+KINDS = {RANGE_BEGIN: BEGIN, RANGE_END: END, RECORD: INSTANT}
+PAYLOAD_SUFFIX = {"i": "_i32", "u": "_i32", "f": "_f32"}
 
 
 def strip(func: Any) -> Any:
     """See :meth:`tileops.trace.namespace.Trace.strip`."""
-    _analyze(_prim_func(func))
+    read(_prim_func(func))
     return func.with_body(_without_markers(func.body))
 
 
@@ -39,21 +43,26 @@ def lower(func: Any, max_events: int) -> Any:
     """See :meth:`tileops.trace.namespace.Trace.lower`."""
     func = _prim_func(func)
     if isinstance(max_events, bool) or not isinstance(max_events, int) or max_events < 1:
-        raise TraceError(f"max_events must be an int of at least 1 (events per CTA and group), got {max_events!r}")
-    if ATTRIBUTE in (func.attrs or {}):
-        raise TraceError("this PrimFunc records already: lower or finalize it once")
+        raise TraceError(
+            f"{author()}: max_events must be an int of at least 1 (events per CTA and group), got {max_events!r}"
+        )
     target = _target()
-    found = _analyze(func)
-    sites = _Sites(found)
+    found = read(func)
     launch = _Launch.of(func)
-    body = _rewritten(tied(func.body) if target == "cuda" else func.body, sites)
-    table = _table(func, found, sites, target, max_events)
+    sites = _Sites(found)
     if target == "cuda":
-        _warn_of_moved_ranges(found)
+        _check_leads(found, launch)
+        body = _recording(tied(func.body), sites)
+        _warn(found)
+    else:
+        body = _recording(func.body, sites)
+    table = sites.table(func, found, target, max_events)
 
-    slots = tirx.decl_buffer((launch.ctas, table.line_words), "int64", name=_unused_name(func, "slots"))
+    lines = _Lines.of(launch, func, target)
+    slots = tirx.decl_buffer(lines.shape(table.line_words), "int64", name=_unused_name(func, "slots"))
+    rows = [T.address_of(slots[lines.index(group.layout.offset, table.line_words)]) for group in table.groups]
+    body = _opened_and_closed(body, table, launch, rows)
     handle = tirx.Var(f"{slots.name}_handle", "handle")
-    body = _with_open_and_close(body, table, launch, slots)
     lowered = tirx.PrimFunc(
         [*func.params, handle], body, func.ret_type, {**dict(func.buffer_map.items()), handle: slots}, func.attrs
     )
@@ -62,7 +71,9 @@ def lower(func: Any, max_events: int) -> Any:
 
 def _prim_func(func: Any) -> Any:
     if not isinstance(func, tirx.PrimFunc):
-        raise TraceError(f"expected a TileLang PrimFunc (what @T.prim_func makes), got {type(func).__name__}")
+        raise TraceError(f"{author()}: expected what @T.prim_func makes, a PrimFunc, got {type(func).__name__}")
+    if ATTRIBUTE in (func.attrs or {}):
+        raise TraceError(f"{author()}: this PrimFunc records already: lower or finalize it once")
     return func
 
 
@@ -71,327 +82,148 @@ def _target() -> str:
     current = tvm.target.Target.current(allow_none=True)
     kind = "cuda" if current is None else str(current.kind.name)
     if kind not in ("c", "cuda"):
-        raise TraceError(f"tracing supports the targets cuda and c, not {kind}: build with traced=False there")
+        raise TraceError(
+            f"{author()}: tracing supports the targets cuda and c, not {kind}: build with traced=False there"
+        )
     return kind
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Reading the markers
-
-
-@dataclass
-class _Found:
-    """What the walk over a kernel's body saw, in program order."""
-
-    markers: list[Marker] = field(default_factory=list)
-    depth: dict[int, int] = field(default_factory=dict)  # a range's identity -> its depth
-    moved: dict[int, str] = field(default_factory=dict)  # a range's identity -> a tile operation that it encloses
-    ended: set[int] = field(default_factory=set)
-
-
-@dataclass(frozen=True)
-class _Open:
-    """A range that is open at some point: its begin, and how many pipelined loops were around that."""
-
-    begin: Marker
-    pipelines: int
-
-
-_Paths = tuple[_Open, ...] | None  # the ranges open at a point; None where no path leads there
-
-
-def _analyze(func: Any) -> _Found:
-    """Collects the markers and checks that every range is ended exactly once on every path.
-
-    Raises:
-        TraceError: with the marker's file and line.
-    """
-    found = _Found()
-    state = _walk(func.body, (), found, loops=[], pipelines=0)
-    for left in state or ():
-        raise TraceError(f"{left.begin.where}: range {left.begin.name!r} is never ended{_hint(left.begin, found)}")
-    leads: dict[str, GroupMark] = {}
+def _check_leads(found: Found, launch: _Launch) -> None:
+    """Catches a lead outside the block where T.Kernel was given no threads, so that the marker could not tell."""
     for marker in found.markers:
-        first = leads.setdefault(marker.group.name, marker.group)
-        if first.lead != marker.group.lead:
+        if marker.group.lead >= launch.threads:
             raise TraceError(
-                f"{marker.group.file or marker.file}:{marker.group.line or marker.line}: group {first.name!r} has lead "
-                f"{marker.group.lead} here and lead {first.lead} at {first.file}:{first.line}: one group, one lead"
+                f"{marker.group.where}: group {marker.group.name!r}: lead {marker.group.lead} is outside the block; "
+                f"the block has threads 0 to {launch.threads - 1}"
             )
-    names = sorted({m.name for m in found.markers if m.kind == RANGE_BEGIN})
+
+
+def _warn(found: Found) -> None:
     for marker in found.markers:
-        if marker.kind == DAG:
-            for end in (marker.name, marker.lane):
-                if end not in names:
-                    there = ", ".join(map(repr, names)) or "none"
-                    raise TraceError(f"{marker.where}: dag names no range {end!r}; the kernel's ranges: {there}")
-    return found
-
-
-def _walk(stmt: Any, state: _Paths, found: _Found, loops: list[tuple[_Open, ...]], pipelines: int) -> _Paths:
-    """Follows the statement from ``state`` and returns the ranges open behind it.
-
-    Args:
-        stmt: a TIR statement, or None.
-        state: the ranges open before it.
-        found: filled in.
-        loops: for each loop around, the ranges that were open at its begin.
-        pipelines: how many ``T.Pipelined`` loops are around.
-    """
-    if stmt is None or state is None and not _has_marker(stmt):
-        return state
-    if isinstance(stmt, tirx.SeqStmt):
-        for part in stmt.seq:
-            state = _walk(part, state, found, loops, pipelines)
-        return state
-    if isinstance(stmt, tirx.Evaluate):
-        return _walk_evaluate(stmt, state, found, loops, pipelines)
-    if isinstance(stmt, tirx.IfThenElse):
-        then = _walk(stmt.then_case, state, found, loops, pipelines)
-        other = _walk(stmt.else_case, state, found, loops, pipelines)
-        return _merged(then, other, found)
-    if isinstance(stmt, (tirx.For, tirx.While)):
-        _check_loop_kind(stmt)
-        inside = pipelines + (1 if is_pipelined(stmt) else 0)
-        after = _walk(stmt.body, state, found, [*loops, state or ()], inside)
-        _check_iteration(state or (), after, found)
-        return state
-    if isinstance(stmt, tirx.SBlockRealize):
-        return _walk(stmt.block, state, found, loops, pipelines)
-    if isinstance(stmt, tirx.SBlock):
-        state = _walk(stmt.init, state, found, loops, pipelines)
-    return _walk(getattr(stmt, "body", None), state, found, loops, pipelines)
-
-
-def _walk_evaluate(stmt: Any, state: _Paths, found: _Found, loops: list[tuple[_Open, ...]], pipelines: int) -> _Paths:
-    marker = Marker.of(stmt)
-    if marker is None:
-        name = _call_name(stmt)
-        if name.endswith(("thread_return", "ret")):
-            return None  # Ranges may be open here: they end with the thread.
-        if name.endswith(("break_loop", "continue_loop")):
-            for left in (state or ())[len(loops[-1]) if loops else 0 :]:
-                raise TraceError(
-                    f"{left.begin.where}: range {left.begin.name!r} is still open where its loop is left by "
-                    f"{'break' if 'break' in name else 'continue'}: end it before"
-                )
-            return None
-        if name.startswith("tl.tileop."):
-            for around in state or ():
-                if around.pipelines == pipelines:
-                    found.moved.setdefault(around.begin.identity, name.removeprefix("tl.tileop."))
-        return state
-    found.markers.append(marker)
-    if marker.kind == RANGE_BEGIN:
-        same_row = [o for o in state or () if (o.begin.group, o.begin.lane) == (marker.group, marker.lane)]
-        found.depth[marker.identity] = len(same_row)
-        return None if state is None else (*state, _Open(marker, pipelines))
-    if marker.kind == RANGE_END and state is not None:
-        if all(o.begin.identity != marker.token for o in state):
-            again = "is ended twice on one path" if marker.token in found.ended else "is not open here"
-            raise TraceError(f"{marker.where}: range {marker.name!r} {again}")
-        found.ended.add(marker.token)
-        return tuple(o for o in state if o.begin.identity != marker.token)
-    return state
-
-
-def _merged(then: _Paths, other: _Paths, found: _Found) -> _Paths:
-    if then is None or other is None:
-        return other if then is None else then
-    ahead, behind = {o.begin.identity for o in then}, {o.begin.identity for o in other}
-    for one in (*then, *other):
-        if (one.begin.identity in ahead) != (one.begin.identity in behind):
-            raise TraceError(
-                f"{one.begin.where}: range {one.begin.name!r} is started or ended in one arm of an `if` and left open "
-                "on the other path: end it on every path, exactly once"
+        text = None
+        if marker.identity in found.moved:
+            text = (
+                f"range {marker.name!r} may not bracket what was written: TileLang moves "
+                f"{found.moved[marker.identity]} in a kernel with T.Pipelined. Specialize warps by hand where a range "
+                "has to be exact."
             )
-    return then
-
-
-def _check_iteration(before: tuple[_Open, ...], after: _Paths, found: _Found) -> None:
-    if after is None:
-        return
-    outer, inner = {o.begin.identity for o in before}, {o.begin.identity for o in after}
-    for left in after:
-        if left.begin.identity not in outer:
-            raise TraceError(
-                f"{left.begin.where}: range {left.begin.name!r} is started in a loop and not ended in the same "
-                f"iteration{_hint(left.begin, found)}"
+        elif marker in found.guarded and marker.kind in (RANGE_BEGIN, RECORD):
+            text = (
+                f"{marker.what} stands beside the `if` that guards the body of a T.Pipelined loop, and records only "
+                "in iterations that it lets through: anything else there keeps TileLang from specializing warps."
             )
-    for gone in before:
-        if gone.begin.identity not in inner:
-            raise TraceError(
-                f"{gone.begin.where}: range {gone.begin.name!r} is started before a loop and ended inside it, so that "
-                "it would end once an iteration: end it behind the loop"
-            )
-
-
-def _hint(begin: Marker, found: _Found) -> str:
-    return "" if begin.identity in found.ended else ": no range_end takes its token"
-
-
-def _check_loop_kind(loop: Any) -> None:
-    if isinstance(loop, tirx.For) and loop.kind in (tirx.ForKind.PARALLEL, tirx.ForKind.VECTORIZED):
-        marker = _first_marker(loop.body)
-        if marker is not None:
-            kind = "T.Parallel" if loop.kind == tirx.ForKind.PARALLEL else "T.vectorized"
-            raise TraceError(
-                f"{marker.where}: {marker.kind.split('_')[0]} {marker.name!r} stands inside {kind}, whose iterations "
-                "are spread over threads: put it around the loop"
-            )
-
-
-def _call_name(stmt: Any) -> str:
-    value = stmt.value
-    return value.op.name if isinstance(value, tirx.Call) and isinstance(value.op, tvm.ir.Op) else ""
-
-
-def _first_marker(stmt: Any) -> Marker | None:
-    first: list[Marker] = []
-
-    def visit(node: Any) -> None:
-        if not first and isinstance(node, tirx.Evaluate):
-            marker = Marker.of(node)
-            if marker is not None:
-                first.append(marker)
-
-    tirx.stmt_functor.post_order_visit(stmt, visit)
-    return first[0] if first else None
-
-
-def _has_marker(stmt: Any) -> bool:
-    return _first_marker(stmt) is not None
-
-
-def _warn_of_moved_ranges(found: _Found) -> None:
-    for marker in found.markers:
-        if marker.kind == RANGE_BEGIN and marker.identity in found.moved:
-            warnings.warn_explicit(
-                f"range {marker.name!r} encloses T.{found.moved[marker.identity]} in a kernel with T.Pipelined: where "
-                "TileLang specializes warps it moves copies and fills away from markers, and the range may be empty or "
-                "include waits. Specialize by hand to place markers exactly.",
-                TraceWarning,
-                marker.file,
-                marker.line,
-            )
+        if text is not None:
+            warnings.warn_explicit(text, TraceWarning, marker.file, marker.line)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Numbering them
+# Markers to calls
 
 
 class _Sites:
     """Numbers ranges, groups and sites. Markers that follow each other directly share one site, hence one record."""
 
-    def __init__(self, found: _Found):
+    def __init__(self, found: Found):
         self.groups: dict[str, int] = {}
-        self.leads: list[int] = []
-        self.payloads: list[bool] = []
-        self.ranges: list[Range] = []
-        self.of: dict[int, int] = {}  # a begin's or record's identity -> position in ranges
-        self.sites: list[tuple[tuple[str, int], ...]] = []
+        self._leads: list[int] = []
+        self._payloads: list[bool] = []
+        self._ranges: list[Range] = []
+        self._range_of: dict[int, int] = {}  # a begin's or record's identity -> position in ranges
+        self._sites: list[tuple[tuple[str, int], ...]] = []
         for marker in found.markers:
             if marker.kind == DAG:
                 continue
-            if marker.group.name not in self.groups:
-                self._add_group(marker.group.name, marker.group.lead)
-            group = self.groups[marker.group.name]
-            self.payloads[group] |= marker.payload != ""
-            if marker.kind != RANGE_END and marker.identity not in self.of:
-                self.of[marker.identity] = len(self.ranges)
-                instant = marker.kind == RECORD
-                depth = 0 if instant else found.depth[marker.identity]
-                where = marker.file, marker.line
-                self.ranges.append(Range(marker.name, marker.lane, group, depth, marker.payload, instant, *where))
+            group = self._group(marker.group.name, marker.group.lead)
+            self._payloads[group] |= marker.payload != ""
+            if marker.kind != RANGE_END:
+                self._range_of[marker.identity] = len(self._ranges)
+                depth = found.depth.get(marker.identity, 0)
+                instant, where = marker.kind == RECORD, (marker.file, marker.line)
+                self._ranges.append(Range(marker.name, marker.lane, group, depth, marker.payload, instant, *where))
         if not self.groups:
-            self._add_group(DEFAULT_GROUP, 0)  # no marker at all: record when and where the CTAs ran
+            self._group(DEFAULT_GROUP, 0)  # no marker at all: record when and where the CTAs ran
 
-    def _add_group(self, name: str, lead: int) -> None:
-        self.groups[name] = len(self.groups)
-        self.leads.append(lead)
-        self.payloads.append(False)
+    def _group(self, name: str, lead: int) -> int:
+        if name not in self.groups:
+            self.groups[name] = len(self.groups)
+            self._leads.append(lead)
+            self._payloads.append(False)
+        return self.groups[name]
 
     def new_site(self, markers: Sequence[Marker]) -> int:
         """The number of the site at which ``markers`` share a record."""
-        kinds = {RANGE_BEGIN: BEGIN, RANGE_END: END, RECORD: INSTANT}
-        events = tuple(
-            (kinds[m.kind], self.of[m.token if m.kind == RANGE_END else m.identity]) for m in markers
+        if max(len(self._sites), len(self._ranges) - 1) >= MAX_SITES:
+            raise TraceError(f"{markers[0].where}: a kernel can hold {MAX_SITES} markers; this one has more")
+        self._sites.append(
+            tuple((KINDS[m.kind], self._range_of[m.token if m.kind == RANGE_END else m.identity]) for m in markers)
         )
-        if len(self.sites) == MAX_SITES:
-            raise TraceError(f"{markers[0].where}: a kernel can hold {MAX_SITES} marker sites; this is one more")
-        self.sites.append(events)
-        return len(self.sites) - 1
+        return len(self._sites) - 1
+
+    def table(self, func: Any, found: Found, target: str, max_events: int) -> SiteTable:
+        """The kernel's site table, once all sites are numbered."""
+        places = layout(self._payloads, max_events, writers=1)
+        return SiteTable(
+            kernel=str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "kernel",
+            target=target,
+            max_events=max_events,
+            groups=tuple(Group(*group) for group in zip(self.groups, self._leads, places)),
+            ranges=tuple(self._ranges),
+            sites=tuple(self._sites),
+            edges=tuple(Edge(m.name, m.lane, m.shift) for m in found.markers if m.kind == DAG),
+        )
 
 
-def _rewritten(body: Any, sites: _Sites) -> Any:
-    """The body with each run of neighbouring markers of one group replaced by a recording call."""
+def _recording(body: Any, sites: _Sites) -> Any:
+    """The body with each run of neighbouring markers of one group, at most one of them with a payload, as a call."""
 
     def call(run: list[tuple[Marker, Any]]) -> Any:
         markers = [marker for marker, _ in run]
-        group = sites.groups[markers[0].group.name]
-        name, arguments = "tileops_mark", [group, sites.new_site(markers), len(run)]
+        name, arguments = "tileops_mark", [sites.groups[markers[0].group.name], sites.new_site(markers), len(run)]
         for marker, stmt in run:
             if marker.payload:
-                name += {"i": "_i32", "f": "_f32"}[marker.payload]
+                name += PAYLOAD_SUFFIX[marker.payload]
                 arguments.append(stmt.value.args[2])
         return tirx.Evaluate(T.call_extern("int32", name, *arguments))
 
-    def several(stmt: Any) -> Any:
-        parts: list[Any] = []
+    def rewritten(parts: list[Any]) -> list[Any]:
+        made: list[Any] = []
         run: list[tuple[Marker, Any]] = []
-
-        def flush() -> None:
-            if run:
-                parts.append(call(run))
-                run.clear()
-
-        for part in stmt.seq:
+        for part in [*parts, None]:
             marker = Marker.of(part)
-            if marker is None:
-                flush()
-                parts.append(part)
-            elif marker.kind != DAG:
-                payloads = sum(m.payload != "" for m, _ in run) + (marker.payload != "")
-                if run and (run[0][0].group.name != marker.group.name or payloads > 1):
-                    flush()
+            if marker is not None and marker.kind == DAG:
+                continue
+            if run and not (marker and _share([one for one, _ in run], marker)):
+                made.append(call(run))
+                run = []
+            if marker is not None:
                 run.append((marker, part))
-        flush()
-        return sequence(parts)
+            elif part is not None:
+                made.append(part)
+        return made
 
-    def single(stmt: Any) -> Any:
-        marker = Marker.of(stmt)
-        if marker is None:
-            return None
-        return tirx.Evaluate(0) if marker.kind == DAG else call([(marker, stmt)])
+    return _marker_runs(body, rewritten)
 
-    body = tirx.stmt_functor.ir_transform(body, None, several, ["tirx.SeqStmt"])
-    return tirx.stmt_functor.ir_transform(body, None, single, ["tirx.Evaluate"])
+
+def _share(run: list[Marker], marker: Marker) -> bool:
+    same_group = run[0].group.name == marker.group.name
+    return same_group and not (marker.payload and any(one.payload for one in run))
 
 
 def _without_markers(body: Any) -> Any:
+    return _marker_runs(body, lambda parts: [part for part in parts if Marker.of(part) is None])
+
+
+def _marker_runs(body: Any, rewritten: Any) -> Any:
+    """The body with its statement lists that hold markers, also those of one statement, as ``rewritten`` makes them."""
+
     def several(stmt: Any) -> Any:
-        kept = [part for part in stmt.seq if Marker.of(part) is None]
-        return None if len(kept) == len(stmt.seq) else sequence(kept)
+        return sequence(rewritten(list(stmt.seq))) if any(Marker.of(part) for part in stmt.seq) else None
 
     def single(stmt: Any) -> Any:
-        return tirx.Evaluate(0) if Marker.of(stmt) is not None else None
+        return sequence(rewritten([stmt])) if Marker.of(stmt) else None
 
     body = tirx.stmt_functor.ir_transform(body, None, several, ["tirx.SeqStmt"])
     return tirx.stmt_functor.ir_transform(body, None, single, ["tirx.Evaluate"])
-
-
-def _table(func: Any, found: _Found, sites: _Sites, target: str, max_events: int) -> SiteTable:
-    places = layout(sites.payloads, max_events, writers=1)
-    name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "kernel"
-    return SiteTable(
-        kernel=name,
-        target=target,
-        max_events=max_events,
-        groups=tuple(Group(name, sites.leads[at], places[at]) for name, at in sites.groups.items()),
-        ranges=tuple(sites.ranges),
-        sites=tuple(sites.sites),
-        edges=tuple(Edge(m.name, m.lane, m.shift) for m in found.markers if m.kind == DAG),
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -400,10 +232,16 @@ def _table(func: Any, found: _Found, sites: _Sites, target: str, max_events: int
 
 @dataclass(frozen=True)
 class _Launch:
-    """A kernel's launch as TIR knows it: block variables and grid extents along x, y, z, and threads along x."""
+    """A kernel's launch as TIR knows it.
+
+    Attributes:
+        blocks, extents: block variables and the grid's extents along x, y and z.
+        threads, threads_x: the author's threads in a block, and along x.
+    """
 
     blocks: tuple[Any, Any, Any]
     extents: tuple[Any, Any, Any]
+    threads: int
     threads_x: int
 
     @classmethod
@@ -413,6 +251,8 @@ class _Launch:
         roots: list[Any] = []
 
         def visit(node: Any) -> None:
+            if isinstance(node, tirx.SBlock) and SCHEDULE in node.annotations:
+                raise TraceError("tracing takes no kernel with T.annotate_ws_schedule: build it with traced=False")
             if isinstance(node, tirx.SBlock) and node.name_hint == ROOT_BLOCK:
                 roots.append(node)
             if isinstance(node, tirx.For) and node.thread_binding is not None:
@@ -423,36 +263,100 @@ class _Launch:
 
         tirx.stmt_functor.post_order_visit(func.body, visit)
         if len(roots) != 1:
-            raise TraceError(f"tracing takes a PrimFunc with one `with T.Kernel(...)`; this one has {len(roots)}")
-        threads = roots[0].annotations.get("tl.launch_threads", [DEFAULT_THREADS])
-        return cls((*blocks,), (*extents,), int(threads[0]))  # type: ignore[arg-type]
-
-    @property
-    def cta(self) -> Any:
-        """The CTA's linear number, x fastest."""
-        return self.blocks[0] + self.extents[0] * (self.blocks[1] + self.extents[1] * self.blocks[2])
-
-    @property
-    def ctas(self) -> Any:
-        """How many CTAs the grid has."""
-        return tvm.arith.Analyzer().simplify(self.extents[0] * self.extents[1] * self.extents[2] + tirx.const(0))
+            raise TraceError(
+                f"{author()}: tracing takes a PrimFunc with one `with T.Kernel(...)`; this one has {len(roots)}"
+            )
+        threads = [int(extent) for extent in roots[0].annotations.get(LAUNCH_THREADS, [DEFAULT_THREADS, 1, 1])]
+        return cls((*blocks,), (*extents,), threads[0] * threads[1] * threads[2], threads[0])  # type: ignore[arg-type]
 
 
-def _with_open_and_close(body: Any, table: SiteTable, launch: _Launch, slots: Any) -> Any:
-    """The body with every group's row opened at the start of the block, and closed at its end where no destructor
-    does (the CPU target), and with the recorder's source injected."""
+@dataclass(frozen=True)
+class _Lines:
+    """Where CTAs' lines lie in ``slots``: ``slots`` has at least one for each CTA, in order.
+
+    Attributes:
+        cta: the CTA's linear number, x fastest. 64 bits, since the number of words before its line may need them.
+        sizes: the shape of ``slots`` but for its last dimension.
+        per_entry: lines in an entry of the last dimension.
+    """
+
+    cta: Any
+    sizes: tuple[Any, ...]
+    per_entry: int = 1
+
+    @classmethod
+    def of(cls, launch: _Launch, func: Any, target: str) -> _Lines:
+        blocks, extents = ([tirx.Cast("int64", tirx.convert(e)) for e in part] for part in (launch.blocks, launch.extents))
+        cta = blocks[0] + extents[0] * (blocks[1] + extents[1] * blocks[2])
+        ctas = tvm.arith.Analyzer().simplify(tirx.const(1) * launch.extents[0] * launch.extents[1] * launch.extents[2])
+        if target == "cuda" or isinstance(ctas, tirx.IntImm):
+            return cls(cta, (ctas,))
+        return cls(cta, *_plain_bound(launch.extents, func))
+
+    def shape(self, line_words: int) -> list[Any]:
+        """The shape of ``slots``."""
+        if self.per_entry == 1:
+            return [*self.sizes, line_words]
+        return [*self.sizes, self.per_entry * line_words]
+
+    def index(self, offset: int, line_words: int) -> tuple[Any, ...]:
+        """Where the word at ``offset`` of the CTA's line lies."""
+        ahead, within = self.cta, tirx.const(offset, "int64")
+        if self.per_entry > 1:
+            ahead, within = self.cta // self.per_entry, self.cta % self.per_entry * line_words + offset
+        indices = [within]
+        for size in self.sizes[:0:-1]:
+            indices.insert(0, ahead % size)
+            ahead = ahead // size
+        return (ahead, *indices)
+
+
+def _plain_bound(extents: Sequence[Any], func: Any) -> tuple[tuple[Any, ...], int]:
+    """Plain dimensions of the kernel's tensors, and a number, whose product is at least that of ``extents``.
+
+    TileLang's adapter for the CPU allocates no output with an expression in its shape.
+    """
+    plain = {dim for buffer in func.buffer_map.values() for dim in buffer.shape if isinstance(dim, tirx.Var)}
+    sizes: list[Any] = []
+    factor = 1
+    for extent in extents:
+        if isinstance(extent, (int, tirx.IntImm)):
+            factor *= int(extent)
+            continue
+        bounds = ((size, times) for size in plain for times in (1, 2, 4, 8) if _proven(extent <= times * size, plain))
+        found = next(bounds, None)
+        if found is None:
+            raise TraceError(
+                f"{author()}: the CPU target allocates `slots` by the tensors' dimensions, and none of them bounds the "
+                f"grid's extent {extent}: give a tensor that extent as a dimension, or make it a constant"
+            )
+        sizes.append(found[0])
+        factor *= found[1]
+    return tuple(sizes), factor
+
+
+def _proven(condition: Any, sizes: set[Any]) -> bool:
+    analyzer = tvm.arith.Analyzer()
+    for size in sizes:
+        analyzer.bind(size, tvm.ir.Range.from_min_extent(1, 1 << 30))  # with more, sums might overflow
+    return bool(analyzer.can_prove(condition))
+
+
+def _opened_and_closed(body: Any, table: SiteTable, launch: _Launch, rows: list[Any]) -> Any:
+    """The body with the recorder's source injected, and every group's row opened at the start of the block.
+
+    Closing it is up to a destructor, and to a call at the block's end on the CPU target.
+    """
     cuda = table.target == "cuda"
     opens, closes = [], []
-    for number, group in enumerate(table.groups):
-        place = group.layout
-        row = T.address_of(slots[launch.cta, place.offset])
-        arguments = [number, place.capacity, place.record_words * WORD_BYTES]
+    for number, (group, row) in enumerate(zip(table.groups, rows)):
+        arguments = [number, group.layout.capacity, group.layout.record_words * WORD_BYTES]
         if cuda:
             arguments += [group.lead, launch.threads_x]
         else:
             closes.append(tirx.Evaluate(T.call_extern("int32", "tileops_close", number)))
         opens.append(tirx.Evaluate(T.call_extern("int32", "tileops_open", *arguments, row, *launch.extents)))
-    source = _device_source("recorder.cuh" if cuda else "recorder_cpu.h")
+    source = device_source("recorder.cuh" if cuda else "recorder_cpu.h")
     if not cuda:
         source = f"#define TILEOPS_GROUPS {len(table.groups)}\n{source}"
 
@@ -470,7 +374,7 @@ def _with_open_and_close(body: Any, table: SiteTable, launch: _Launch, slots: An
     return tirx.stmt_functor.ir_transform(body, None, root, ["tirx.SBlock"])
 
 
-def _device_source(name: str) -> str:
+def device_source(name: str) -> str:
     return (resources.files("tileops.trace") / "device" / name).read_text(encoding="utf-8")
 
 

@@ -9,18 +9,22 @@ The call's symbol is what a user meets who compiles such a kernel without ``trac
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
+import numbers
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import tilelang.language as T
 from tilelang import tvm
+from tilelang.language.eager.builder import Builder
 from tilelang.language.kernel import KernelLaunchFrame
 
 from .errors import TraceError
@@ -31,8 +35,21 @@ SYMBOL = "tileops_trace_marker_left_in_kernel__return_trace_finalize_of_the_prim
 DEFAULT_GROUP, DEFAULT_LANE = "main", "main"
 
 RANGE_BEGIN, RANGE_END, RECORD, DAG = "range_begin", "range_end", "record", "dag"
+NARROW_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
+FLOAT32_LIMIT = float.fromhex("0x1.ffffffp127")  # halfway from the largest float32 to the next: rounds to infinity
 
 _identities = itertools.count()
+_not_the_author = (os.path.dirname(__file__) + os.sep, contextlib.__file__)
+
+
+class Place(NamedTuple):
+    """A line of a file; as a text ``file:line``."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,11 @@ class GroupMark:
     lead: int
     file: str = ""
     line: int = 0
+
+    @property
+    def where(self) -> str:
+        """``file:line`` of the group, empty for the group that is there without one."""
+        return f"{self.file}:{self.line}" if self.file else ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +77,7 @@ class Marker:
         group: the group around it.
         name, lane: as the author gave them; a ``dag`` has its source and destination there.
         token: the identity of the range's begin, for both of its ends.
-        payload: ``""``, ``"i"`` or ``"f"``.
+        payload: ``""``, ``"i"`` (int32), ``"u"`` (uint32) or ``"f"`` (float32).
         shift: of a ``dag``.
         file, line: where the author wrote it.
     """
@@ -64,17 +86,22 @@ class Marker:
     identity: int
     group: GroupMark
     name: str
-    lane: str = DEFAULT_LANE
-    token: int = -1
-    payload: str = ""
-    shift: int = 0
-    file: str = ""
-    line: int = 0
+    lane: str
+    token: int
+    payload: str
+    shift: int
+    file: str
+    line: int
 
     @property
     def where(self) -> str:
         """``file:line`` of the marker."""
         return f"{self.file}:{self.line}"
+
+    @property
+    def what(self) -> str:
+        """What the author called it, such as ``range 'load'``."""
+        return f"{self.kind.split('_')[0]} {self.name!r}"
 
     @classmethod
     def of(cls, stmt: Any) -> Marker | None:
@@ -105,15 +132,15 @@ _groups = _Groups()
 
 def group(name: str, lead: int) -> Any:
     """See :meth:`tileops.trace.namespace.Trace.group`."""
-    file, line = _author()
-    _text("group", "name", name, file, line)
+    place = author()
+    _text(place, "group", "name", name)
     if isinstance(lead, bool) or not isinstance(lead, int):
-        raise TraceError(f"{file}:{line}: group {name!r}: lead must be an int, the recording thread, got {lead!r}")
-    threads = _launched_threads(f"group {name!r}", file, line)
+        raise TraceError(f"{place}: group {name!r}: lead must be an int, the recording thread, got {lead!r}")
+    threads = _launched_threads(place, f"group {name!r}")
     if lead < 0 or (threads is not None and lead >= threads):
-        block = f"the block has threads 0 to {threads - 1}" if threads is not None else "a thread is 0 or more"
-        raise TraceError(f"{file}:{line}: group {name!r}: lead {lead} is outside the block; {block}")
-    return _group(GroupMark(name, lead, file, line))
+        block = "a thread is 0 or more" if threads is None else f"the block has threads 0 to {threads - 1}"
+        raise TraceError(f"{place}: group {name!r}: lead {lead} is outside the block; {block}")
+    return _group(GroupMark(name, lead, *place))
 
 
 @contextmanager
@@ -127,63 +154,76 @@ def _group(mark: GroupMark) -> Iterator[None]:
 
 def range_start(name: str, lane: str, payload: Any) -> Token:
     """See :meth:`tileops.trace.namespace.Trace.range_start`."""
-    file, line = _author()
-    _text("range", "name", name, file, line)
-    _text(f"range {name!r}", "lane", lane, file, line)
+    place = author()
+    _text(place, "range", "name", name)
+    _text(place, f"range {name!r}", "lane", lane)
     identity = next(_identities)
-    return Token(_emit(RANGE_BEGIN, identity, name, lane, file, line, token=identity, payload=payload))
+    return Token(_emit(place, RANGE_BEGIN, name, lane, identity=identity, token=identity, payload=payload))
 
 
 def range_end(token: Token) -> None:
     """See :meth:`tileops.trace.namespace.Trace.range_end`."""
-    file, line = _author()
+    place = author()
     if not isinstance(token, Token):
-        raise TraceError(f"{file}:{line}: range_end takes the token that range_start returned, got {token!r}")
-    begin = token.marker
-    now = _current_group()
+        raise TraceError(f"{place}: range_end takes the token that range_start returned, got {token!r}")
+    begin, now = token.marker, _current_group()
     if now.name != begin.group.name:
         raise TraceError(
-            f"{file}:{line}: range {begin.name!r} is ended in group {now.name!r} but was started in group "
+            f"{place}: range {begin.name!r} is ended in group {now.name!r} but was started in group "
             f"{begin.group.name!r} at {begin.where}: end it in the group that started it"
         )
-    _emit(RANGE_END, next(_identities), begin.name, begin.lane, file, line, token=begin.identity)
+    _emit(place, RANGE_END, begin.name, begin.lane, token=begin.identity)
 
 
 @contextmanager
 def range(name: str, lane: str, payload: Any) -> Iterator[None]:
     """See :meth:`tileops.trace.namespace.Trace.range`."""
     token = range_start(name, lane, payload)
-    yield
-    # Not in a `finally`: a build that raised inside the range is given up, and another marker would hide its error.
+    try:
+        yield
+    except (Builder.PythonLoopBreak, Builder.PythonLoopContinue):
+        # How TileLang leaves a loop that it unrolls while building. No other exception ends the range: the build is
+        # given up, and another marker could only hide its error.
+        range_end(token)
+        raise
     range_end(token)
 
 
 def record(name: str, payload: Any, lane: str) -> None:
     """See :meth:`tileops.trace.namespace.Trace.record`."""
-    file, line = _author()
-    _text("record", "name", name, file, line)
-    _text(f"record {name!r}", "lane", lane, file, line)
-    _emit(RECORD, next(_identities), name, lane, file, line, payload=payload)
+    place = author()
+    _text(place, "record", "name", name)
+    _text(place, f"record {name!r}", "lane", lane)
+    _emit(place, RECORD, name, lane, payload=payload)
 
 
 def dag(src: str, dst: str, shift: int) -> None:
     """See :meth:`tileops.trace.namespace.Trace.dag`."""
-    file, line = _author()
-    _text("dag", "src", src, file, line)
-    _text("dag", "dst", dst, file, line)
+    place = author()
+    _text(place, "dag", "src", src)
+    _text(place, "dag", "dst", dst)
     if isinstance(shift, bool) or not isinstance(shift, int):
-        raise TraceError(f"{file}:{line}: dag({src!r}, {dst!r}): shift must be an int, got {shift!r}")
-    _emit(DAG, next(_identities), src, dst, file, line, shift=shift)
+        raise TraceError(f"{place}: dag({src!r}, {dst!r}): shift must be an int, got {shift!r}")
+    _emit(place, DAG, src, dst, shift=shift)
 
 
-def _emit(kind: str, identity: int, name: str, lane: str, file: str, line: int, *, token: int = -1,
+def author() -> Place:
+    """Where the author's code called into this package: the innermost frame outside it and ``contextlib``."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_not_the_author):
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _emit(place: Place, kind: str, name: str, lane: str, *, identity: int | None = None, token: int = -1,
           payload: Any = None, shift: int = 0) -> Marker:  # fmt: skip
     what = f"{kind.split('_')[0]} {name!r}"
-    _launched_threads(what, file, line)
-    payload_kind, value = _payload(payload, what, file, line)
-    marker = Marker(kind, identity, _current_group(), name, lane, token, payload_kind, shift, file, line)
-    arguments = [json.dumps(asdict(marker), sort_keys=True)]
-    T.evaluate(T.call_extern("int32", SYMBOL, *arguments, *([] if value is None else [value])))
+    _launched_threads(place, what)
+    payload_kind, value = _payload(place, what, payload)
+    identity = next(_identities) if identity is None else identity
+    marker = Marker(kind, identity, _current_group(), name, lane, token, payload_kind, shift, *place)
+    values = [] if value is None else [value]
+    T.evaluate(T.call_extern("int32", SYMBOL, json.dumps(asdict(marker), sort_keys=True), *values))
     return marker
 
 
@@ -191,60 +231,46 @@ def _current_group() -> GroupMark:
     return _groups.stack[-1] if _groups.stack else GroupMark(DEFAULT_GROUP, 0)
 
 
-def _payload(payload: Any, what: str, file: str, line: int) -> tuple[str, Any]:
+def _payload(place: Place, what: str, payload: Any) -> tuple[str, Any]:
     """The payload's kind and its value as TIR."""
     if payload is None:
         return "", None
-    if isinstance(payload, bool):
-        payload = int(payload)
-    if isinstance(payload, int):
+    if isinstance(payload, numbers.Integral):
         if not -(1 << 31) <= payload < 1 << 32:
-            raise TraceError(f"{file}:{line}: {what}: payload {payload} does not fit into 32 bits")
-        return "i", tirx.const(payload - (1 << 32) if payload >= 1 << 31 else payload, "int32")
-    if isinstance(payload, float):
-        if math.isfinite(payload) and abs(payload) > 3.4028235677973366e38:
-            raise TraceError(f"{file}:{line}: {what}: payload {payload} does not fit into a float32")
-        return "f", tirx.const(payload, "float32")
+            raise TraceError(f"{place}: {what}: payload {payload} does not fit into 32 bits")
+        kind, dtype = ("i", "int32") if payload < 1 << 31 else ("u", "uint32")
+        return kind, tirx.const(int(payload), dtype)
+    if isinstance(payload, numbers.Real):
+        if math.isfinite(payload) and abs(payload) >= FLOAT32_LIMIT:
+            raise TraceError(f"{place}: {what}: payload {payload} does not fit into a float32")
+        return "f", tirx.const(float(payload), "float32")
     value = payload
     if isinstance(value, tirx.Buffer) and value.scope() == "local.var":
         value = tirx.BufferLoad(value, [0])
-    if hasattr(value, "asobject"):
+    if hasattr(value, "asobject"):  # a comparison that is still to be made
         value = value.asobject()
     dtype = str(value.dtype) if isinstance(value, tirx.PrimExpr) else ""
-    if dtype == "float32":
-        return "f", value
-    if dtype in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32"):
-        return "i", value if dtype == "int32" else T.cast(value, "int32")
-    got = f"an expression of type {dtype}" if dtype else repr(payload)
+    if dtype in ("int32", "uint32", "float32"):
+        return dtype[0], value
+    if dtype in NARROW_INTEGERS:
+        return "i", T.cast(value, "int32")
+    got = f"an expression of type {dtype}: convert it, e.g. T.cast(x, \"int32\")" if dtype else repr(payload)
     raise TraceError(
-        f"{file}:{line}: {what}: a payload is a 32-bit integer or a float32, Python or a runtime expression; got {got}"
-        + (': convert it, e.g. T.cast(x, "int32")' if dtype else "")
+        f"{place}: {what}: a payload is a 32-bit integer or a float32, Python or a runtime expression; got {got}"
     )
 
 
-def _text(what: str, argument: str, value: Any, file: str, line: int) -> None:
+def _text(place: Place, what: str, argument: str, value: Any) -> None:
     if not isinstance(value, str) or not value:
-        raise TraceError(f"{file}:{line}: {what}: {argument} must be a text that is not empty, got {value!r}")
+        raise TraceError(f"{place}: {what}: {argument} must be a text that is not empty, got {value!r}")
 
 
-def _launched_threads(what: str, file: str, line: int) -> int | None:
-    """The block's number of threads where it is known; raises outside a kernel."""
+def _launched_threads(place: Place, what: str) -> int | None:
+    """The block's number of threads, ``None`` where TileLang is left to choose it; raises outside a kernel."""
     frame = KernelLaunchFrame.Current()
     if frame is None:
-        raise TraceError(f"{file}:{line}: {what}: a marker must stand inside `with T.Kernel(...)`")
+        raise TraceError(f"{place}: {what}: a marker must stand inside `with T.Kernel(...)`")
     try:
         return int(frame.get_num_threads())
-    except ValueError:  # TileLang knows the extents only where `threads=` was given.
+    except ValueError:
         return None
-
-
-def _author() -> tuple[str, int]:
-    """File and line of the innermost frame outside this package and the standard library's contextlib."""
-    package = __file__.rpartition("/")[0]
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(package) and not file.endswith("contextlib.py"):
-            break
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno

@@ -73,6 +73,11 @@ def only_markers(stmt: Any) -> bool:
     return inert(stmt) and any(found)
 
 
+def fills_shared_memory(stmt: Any) -> bool:
+    """Whether a statement writes to shared memory: what TileLang takes out of the order of a pipelined loop."""
+    return any(scope.startswith("shared") for scope in _scopes(stmt)[1])
+
+
 def sequence(parts: list[Any]) -> Any:
     """Statements in a row, as one statement."""
     if not parts:
@@ -114,7 +119,7 @@ def _tied(parts: list[Any]) -> Any:
         elif isinstance(part, tirx.Bind):
             made.append([part])
             ties = []  # what follows may use it
-        elif _fills_shared_memory(part):
+        elif fills_shared_memory(part):
             made.append([part])
         else:
             made.extend([marker] for marker in waiting)
@@ -136,10 +141,6 @@ def _as_one(parts: list[Any]) -> Any:
 def _computes_in_registers(stmt: Any) -> bool:
     reads, writes = _scopes(stmt)
     return bool(writes) and all(scope.startswith("local") for scope in writes) and "global" not in reads
-
-
-def _fills_shared_memory(stmt: Any) -> bool:
-    return any(scope.startswith("shared") for scope in _scopes(stmt)[1])
 
 
 def _scopes(stmt: Any) -> tuple[set[str], set[str]]:
