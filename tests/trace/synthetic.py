@@ -240,3 +240,69 @@ def gemm(grid: tuple[int, int, int] = (4, 2, 1), iterations: int = 60, stages: i
         builder.slice(cta, "consumer", "main", "store", ready + 910, ready + 2380, depth=1)
         builder.cycles[cta] = ready + 2480
     return builder.build()
+
+
+# Names that would run, break the page or read as something else if they were ever taken for more than text.
+HOSTILE = (
+    "<img src=x onerror=\"window.hacked=1\">",
+    "</script><script>window.hacked=1</script>",
+    "<!--<script>",
+    "<b>bold</b> &amp; &lt;i&gt;",
+    "%{x} %{customdata} {{block}}",
+    "$\\alpha$ \\u003c 'single' \"double\" `tick` ${window.hacked=1}",
+    "数据 مرحبا 🚀 e\u0301",
+    "line\nbreak\u2028and\u2029tab\t",
+    "\u202eright to left",
+    "",
+    "a name that goes on and on for much longer than any label, row or table could have room for " * 2,
+)
+
+
+def hostile() -> Timeline:
+    """Every hostile name as a range's, a lane's, a group's, an instant's and the kernel's."""
+    builder = Builder((1, 1, 1), HOSTILE)
+    previous = None
+    for at, name in enumerate(HOSTILE):
+        lane = HOSTILE[-1 - at]
+        handle = builder.slice(0, name, lane, name, 100 + 400 * at, 480 + 400 * at, payload=-at)
+        builder.instant(0, name, lane, name, 150 + 400 * at, payload=0.1)
+        if previous is not None:
+            builder.flow(previous, handle, at)
+        previous = handle
+    meta = {"kernel": HOSTILE[1], "device": HOSTILE[0], HOSTILE[2]: HOSTILE[3], "versions": {HOSTILE[0]: HOSTILE[1]}}
+    return builder.build(meta=meta, never_fired=HOSTILE)
+
+
+def troubled() -> Timeline:
+    """Six CTAs: a sound one, one with a full row and cut ranges, two unfinished, one without a range, one with a single
+    instant and a range of no length.
+    """
+    builder = Builder((3, 2, 1), ("producer", "consumer"), cycles=2000)
+    for cta in (0, 1):
+        for k in range(4):
+            load = builder.slice(cta, "producer", "tma", "tma", 100 + 400 * k, 300 + 400 * k, payload=k)
+            wait = builder.slice(cta, "consumer", "barrier", "wait", 50 + 400 * k, 340 + 400 * k)
+            builder.flow(load, wait, k)
+    builder.slice(1, "producer", "main", "tile", 90, 1710, cut=True)
+    builder.slice(1, "producer", "tma", "tma", 1700, 1710, payload=4, cut=True)
+    builder.lost[1, "producer"] = 7
+    builder.unfinished |= {2, 3}
+    builder.instant(5, "consumer", "main", "mark", 700, payload=2.5)
+    builder.slice(5, "consumer", "main", "nothing", 900, 900)
+    return builder.build(never_fired=("range 'tail' at kernels/gemm.py:41", "record 'hit' at kernels/gemm.py:44"))
+
+
+def empty() -> Timeline:
+    """A launch of two CTAs in which nothing was recorded."""
+    return Builder((2, 1, 1), ("main",), cycles=500).build()
+
+
+def nested(depth: int = 4) -> Timeline:
+    """Ranges inside ranges on one lane, and instants on it, in a grid of three dimensions."""
+    builder = Builder((2, 2, 2), ("main",))
+    for cta in range(builder.count):
+        for level in range(depth):
+            builder.slice(cta, "main", "main", f"level {level}", 10 + 100 * level, 2000 - 100 * level, level, depth=level)
+        for time in (500, 900, 1300):
+            builder.instant(cta, "main", "main", "tick", time)
+    return builder.build()

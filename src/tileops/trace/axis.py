@@ -5,10 +5,11 @@ own, tens of millions of cycles from its neighbour's; ``%globaltimer`` is the sa
 Every row reads both at its begin and its end, and straight lines through these readings turn cycles into nanoseconds.
 
 A step is 1.6% of a CTA of 2 µs, so readings are taken together as far as they agree. Three models are tried: one rate
-for all SMs, a rate for each SM, a line for each CTA. The first that meets the readings within the timer's own rounding
-is kept: the fewer rates, the more readings each is averaged from, and no model is kept that the readings contradict.
-SMs under one clock generator agree; SMs of different rates do not, and a clock that changed during the launch fails
-the second model too. No frequency is ever assumed.
+for all SMs, a rate for each SM, a line for each CTA. The first that explains the readings up to the timer's rounding
+is kept: the fewer rates, the more readings each is averaged from. SMs under one clock generator agree; SMs of different
+rates do not, and a clock that changed during the launch fails the second model too. No frequency is ever assumed.
+
+Of 132 SMs with one CTA of 2 µs each, the rate of all together is known to 0.05% (rms), each by itself to 0.7%.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Clock and timer are read one after the other: readings are not exact to less than this, however fine the timer.
-_READING_NS = 32
+# A model explains the readings if this part of them is this near, in steps of the timer. Rounding leaves them all
+# within half a step; but a cache miss between reading clock and timer puts single ones far off.
+_MOST, _NEAR = 0.9, 0.75
+# Clock and timer are read one after the other, so a finer step than this (ns) says nothing.
+_FINEST_NS = 32
 # Nanoseconds are rounded to this, so that sums and differences of them are exact in float64 (for 52 days), and what
 # lies within a CTA in cycles lies within it in nanoseconds, to the last bit.
 _GRID_NS = 2.0**-10
@@ -42,10 +46,6 @@ class Axis:
     def nanoseconds(self, cta: np.ndarray, cycles: np.ndarray) -> np.ndarray:
         """The axis's time of ``cycles`` since the begin of ``cta``; both (events,)."""
         return self.begin_ns.take(cta) + _rounded(cycles * self.ns_per_cycle.take(cta))
-
-    def spread(self, per_cta: np.ndarray, cycles: np.ndarray) -> np.ndarray:
-        """:meth:`nanoseconds` of events in the order of their CTAs, of which ``per_cta`` says how many each has."""
-        return np.repeat(self.begin_ns, per_cta) + _rounded(cycles * np.repeat(self.ns_per_cycle, per_cta))
 
 
 def fit_axis(sm: np.ndarray, clock: np.ndarray, timer: np.ndarray, zero: np.ndarray, finished: np.ndarray) -> Axis:
@@ -80,7 +80,7 @@ def fit_axis(sm: np.ndarray, clock: np.ndarray, timer: np.ndarray, zero: np.ndar
         rate, offset, residual = _fit_lines(x, y, line_of, rate_of, rate)
         if np.isnan(rate).any():
             return Axis(nan, nan, float("nan"))
-        if np.sqrt(np.mean(residual**2)) <= max(step, _READING_NS) / 2:
+        if np.quantile(np.abs(residual), _MOST) <= _NEAR * max(step, _FINEST_NS):
             break
     begin_ns, ns_per_cycle = nan.copy(), nan.copy()
     begin_ns[at] = offset + (zero[at] - origin[sm]).view(np.int64) * rate
@@ -95,7 +95,8 @@ def _fit_lines(
     """Least squares of y = offset + rate * x.
 
     Args:
-        x, y: (CTAs, readings) cycles and nanoseconds.
+        x: (CTAs, readings) cycles.
+        y: (CTAs, readings) nanoseconds.
         line_of: (CTAs,) CTAs of the same number have one offset.
         rate_of: (CTAs,) CTAs of the same number have one rate; each of these holds whole lines.
         otherwise: (CTAs,) the rate where the readings span no time.

@@ -1,9 +1,8 @@
 """From recorded slots to a Timeline, in whole-column operations.
 
-Nothing loops over events. Headers are read for all CTAs at once; their records then go through in blocks of CTAs, so
-small that a block's columns stay in the processor's cache: a million events took 110 ms in one piece, most of it for
-fresh memory, and 25 ms in blocks. Read it in the order of the data: headers, records, events of each kind, begins
-paired with their ends, tables.
+Nothing loops over events. Headers are read for all CTAs at once; records then go through in blocks of CTAs, so small
+that a block's columns stay in the processor's cache. Read it in the order of the data: headers, records, events of
+each kind, begins paired with their ends, tables.
 
 The buffer is not trusted. A row is read only if its header says that it was closed; then whatever the recorder
 guarantees is checked (counts, sites, order of times, one end for each begin), so that memory that something else
@@ -14,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .axis import Axis, fit_axis
 from .errors import TraceError
 from .sites import BEGIN, END, INSTANT, SiteTable
 from .slots import (
+    COUNT_LIMIT,
     HEADER_WORDS,
     SITE_SHIFT,
     STATE_DONE,
@@ -37,15 +39,15 @@ from .slots import (
 )
 from .timeline import PAYLOAD_FLOAT, PAYLOAD_INT, PAYLOAD_NONE, Table, Timeline
 
-_PAYLOADS = {"": PAYLOAD_NONE, "i": PAYLOAD_INT, "f": PAYLOAD_FLOAT}
+_PAYLOADS = {"": PAYLOAD_NONE, "i": PAYLOAD_INT, "u": PAYLOAD_INT, "f": PAYLOAD_FLOAT}
+_PAYLOAD_TYPES = {"i": np.int32, "u": np.uint32, "f": np.float32}
+# Of 2**14 to 2**20 this decodes fastest: more does not fit into the cache of a core, less is lost on calls.
 _BLOCK_RECORDS = 1 << 16
 # A launch lasts less than this, see slots.py.
 _LONGEST = 1 << (SITE_SHIFT - 1)
-# In a kernel that TileLang split, how much earlier than the thread that opens a row another thread of its CTA may
-# record. They start together; this is 2 s at 2 GHz, for whatever may hold one of them up.
-_SKEW = 1 << 32
 # A clock slower than 1 MHz is not believed; a row shorter than the second figure (cycles) says nothing of its clock.
 _SLOWEST_NS, _SHORT = 1000, 1000
+_LAST_SM = 0xFFFF
 
 
 def decode_lines(lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | None = None) -> Timeline:
@@ -60,7 +62,7 @@ def decode_lines(lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | Non
     Raises:
         TraceError: if the buffer cannot come from a launch of that kernel.
     """
-    if lines.ndim != 2 or lines.shape[1] < table.line_words or lines.dtype.kind not in "iu" or lines.itemsize != 8:
+    if lines.ndim != 2 or lines.shape[1] != table.line_words or lines.dtype not in (np.int64, np.uint64):
         raise TraceError(
             f"slots must be (CTAs, {table.line_words}) 64-bit words for kernel {table.kernel!r}, "
             f"got {lines.shape} of {lines.dtype}"
@@ -69,26 +71,27 @@ def decode_lines(lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | Non
     rows = _Rows.read(lines.view(np.uint64), table)
     sm = np.zeros_like(rows.sm) if table.target == "c" else rows.sm
     axis = fit_axis(sm, rows.clock, rows.timer, rows.zero, rows.finished)
-    blocks: list[_Block] = []
+    slices = _Columns(int(rows.stored.sum()) * sites.most_begins)
+    blocks = []
     for part in rows.blocks():
-        blocks.append(_Block.decode(part, sites, axis, first_slice=sum(len(block.slices["cta"]) for block in blocks)))
+        block = _Block.decode(part, sites, first_slice=slices.length)
+        slices.append(block.slices)
+        blocks.append(block)
     recorded = np.concatenate([block.recorded for block in blocks])
     dropped = rows.attempted - recorded
-    texts = sites.vocabularies
+    slices_table = _slices(slices.columns(), sites, axis)
     return Timeline(
-        slices=_joined([block.slices for block in blocks], texts),
-        instants=_joined([block.instants for block in blocks], texts),
-        flows=_joined([block.flows for block in blocks], {
-            "src": texts["name"], "dst": texts["name"], "src_group": texts["group"], "dst_group": texts["group"]
-        }),
+        slices=slices_table,
+        instants=_instants(_joined([block.instants for block in blocks]), sites, axis),
+        flows=_flows_table(_joined([block.flows for block in blocks]), slices_table),
         rows=_rows_table(recorded, dropped, rows),
         ctas=_ctas_table(recorded, dropped, rows, axis),
         grid=rows.grid,
-        groups=texts["group"],
+        groups=sites.vocabularies["group"],
         axis_error_ns=axis.error_ns,
         never_fired=_never_fired(blocks, rows),
         meta={"kernel": table.kernel, "target": table.target, "max_events": table.max_events, **(meta or {})},
-    )  # fmt: skip
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -97,26 +100,18 @@ def decode_lines(lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | Non
 
 @dataclass
 class _Rows:
-    """What the headers of some CTAs' rows say. A group's row is one strip a writer.
-
-    Counts are zero in CTAs that did not finish; times are cycles since the CTA's begin.
-    """
+    """What the headers of some CTAs' rows say. Counts are zero in CTAs that did not finish."""
 
     table: SiteTable
     lines: np.ndarray
     first_cta: int
     grid: tuple[int, int, int]
-    # (strips,)
-    group: np.ndarray
-    start: np.ndarray  # words from the begin of the line
-    # (CTAs, strips)
-    stored: np.ndarray  # records to read
-    strip_begin: np.ndarray  # no record of the strip is earlier
-    strip_end: np.ndarray  # none is later
     # (CTAs, groups)
     closed: np.ndarray
     attempted: np.ndarray  # events
-    overflowed: np.ndarray
+    stored: np.ndarray  # records to read
+    lost: np.ndarray  # records that did not fit
+    begin: np.ndarray  # cycles since the CTA's begin
     end: np.ndarray
     # (CTAs,)
     finished: np.ndarray
@@ -128,52 +123,36 @@ class _Rows:
 
     @classmethod
     def read(cls, lines: np.ndarray, table: SiteTable) -> _Rows:
-        places = [group.layout for group in table.groups]
-        strips = [(g, w, p.offset + w * p.row_words, p.capacity) for g, p in enumerate(places) for w in range(p.writers)]
-        group, writer, start, capacity = np.array(strips, dtype=np.int64).T
-        first, second = np.flatnonzero(writer == 0), writer == 1
+        start = np.array([group.layout.offset for group in table.groups])
+        capacity = np.array([group.layout.capacity for group in table.groups])
         header = lines[:, start[:, None] + np.arange(HEADER_WORDS)]
         state, count = _halves(header[..., WORD_STATE])
         events, sm = _halves(header[..., WORD_EVENTS])
-        begin, begin_ns = header[:, first, WORD_BEGIN], header[:, first, WORD_BEGIN_NS]
-        end, end_ns = header[..., WORD_END], header[..., WORD_END_NS]
-        opened = ((state == STATE_OPEN) | (state == STATE_DONE))[:, first]
-        closed = (state == STATE_DONE)[:, first]
+        clock, timer = header[..., [WORD_BEGIN, WORD_END]], header[..., [WORD_BEGIN_NS, WORD_END_NS]]
+        opened, closed = (state == STATE_OPEN) | (state == STATE_DONE), state == STATE_DONE
         finished = closed.all(axis=1)
-        # A second strip was written only if some thread behind the split recorded; what an earlier launch left there
-        # ended before this one began.
-        used = finished[:, None] & (state == STATE_DONE) & ~(second & (end_ns < begin_ns[:, group]))
+        used = np.broadcast_to(finished[:, None], closed.shape)
         count, events = np.where(used, count, 0), np.where(used, events, 0)
-        end, end_ns = np.where(used, end, end[:, first[group]]), np.where(used, end_ns, end_ns[:, first[group]])
-        length, length_ns = (end - begin[:, group]).view(np.int64), (end_ns - begin_ns[:, group]).view(np.int64)
-        later = (begin - begin[:, :1]).view(np.int64)  # than the first group's begin
-
-        # The CTA begins with its first row, or with a record that a thread behind the split made just before that.
-        early = later.min(axis=1)
-        for strip in np.flatnonzero(second & (count > 0).any(axis=0)):
-            record = (lines[:, start[strip] + HEADER_WORDS] - begin[:, group[strip]]) << np.uint64(64 - SITE_SHIFT)
-            skew = np.where(count[:, strip] > 0, record.view(np.int64) >> (64 - SITE_SHIFT), 0)
-            early = np.minimum(early, later[:, group[strip]] + skew)
-        strip_begin = (later - early[:, None])[:, group]
-        strip_end = strip_begin + length
+        # The CTA begins with the first of its rows.
+        later = (clock[..., 0] - clock[:, :1, 0]).view(np.int64)
+        begin = later - later.min(axis=1, keepdims=True)
+        length = (clock[..., 1] - clock[..., 0]).view(np.int64)
+        length_ns = (timer[..., 1] - timer[..., 0]).view(np.int64)
         rows = cls(
-            table=table, lines=lines, first_cta=0, grid=(0, 0, 0), group=group, start=start,
-            stored=np.minimum(count, capacity), strip_begin=np.where(second, 0, strip_begin), strip_end=strip_end,
-            closed=closed, attempted=np.add.reduceat(events, first, axis=1),
-            overflowed=np.logical_or.reduceat(count > capacity, first, axis=1),
-            end=np.maximum.reduceat(strip_end, first, axis=1), finished=finished,
-            sm=np.where(opened.any(axis=1), sm[np.arange(len(sm)), first[opened.argmax(axis=1)]], -1).astype(np.int32),
-            zero=begin[:, 0] + early.view(np.uint64),
-            clock=np.concatenate([begin, end], axis=1), timer=np.concatenate([begin_ns, end_ns], axis=1),
+            table=table, lines=lines, first_cta=0, grid=(0, 0, 0), closed=closed, attempted=events,
+            stored=np.minimum(count, capacity), lost=np.maximum(count - capacity, 0), begin=begin, end=begin + length,
+            finished=finished, sm=np.where(opened.any(axis=1), sm[np.arange(len(sm)), opened.argmax(axis=1)], -1),
+            zero=clock[:, 0, 0] + later.min(axis=1).view(np.uint64),
+            clock=clock.reshape(len(lines), 2 * len(start)), timer=timer.reshape(len(lines), 2 * len(start)),
         )  # fmt: skip
         rows.refuse(used & (events < count), "it counts fewer events than records")
         rows.refuse(used & ((length < 0) | (length_ns < 0)), "it ends before it begins")
-        rows.refuse(used & ((length >= _LONGEST) | (np.abs(later) >= _LONGEST)[:, group]), "it lasts for days")
-        rows.refuse(used & (length_ns > (length + _SHORT) * _SLOWEST_NS), "its clock stood still")
-        rows.refuse(used & second & (strip_begin > _SKEW), "it holds a record from long before its begin")
-        if table.target != "c":
+        rows.refuse(used & ((length >= _LONGEST) | (np.abs(later) >= _LONGEST)), "it lasts for days")
+        if table.target != "c":  # there the scheduler may take the thread away between the two readings
+            rows.refuse(used & (length_ns > (length + _SHORT) * _SLOWEST_NS), "its clock stood still")
+            rows.refuse(opened & (sm > _LAST_SM), "there is no such SM")
             rows.refuse(used & (sm != sm[:, :1]), "its SM is not that of the CTA's other rows")
-        return replace(rows, grid=rows.check_grid(header[:, first][..., [WORD_GRID_XY, WORD_GRID_Z]], opened))
+        return replace(rows, grid=rows.check_grid(header[..., [WORD_GRID_XY, WORD_GRID_Z]], opened))
 
     def check_grid(self, words: np.ndarray, opened: np.ndarray) -> tuple[int, int, int]:
         """The grid that all opened rows name; ``words`` are (CTAs, groups, 2)."""
@@ -184,38 +163,31 @@ class _Rows:
         grid = (xy & 0xFFFFFFFF, xy >> 32, z)
         if grid[0] * grid[1] * grid[2] != len(words):
             raise TraceError(f"slots of kernel {kernel!r} hold {len(words)} CTAs but were recorded on a grid of {grid}")
-        self.refuse(opened & (words != [xy, z]).any(axis=2), "its grid is not that of the other rows")
+        self.refuse(opened & ((words[..., 0] != xy) | (words[..., 1] != z)), "its grid is not that of the other rows")
         return grid
 
     def refuse(self, bad: np.ndarray, why: str) -> None:
-        """Raises for the first true in ``bad``: (CTAs, groups) or (CTAs, strips)."""
+        """Raises for the first row of (CTAs, groups) that is bad."""
         if bad.any():
-            cta, column = (int(index) for index in np.argwhere(bad)[0])
-            group = self.table.groups[column if bad.shape[1] == len(self.table.groups) else self.group[column]].name
+            cta, group = (int(index) for index in np.argwhere(bad)[0])
             raise TraceError(
                 f"these slots are not what a launch of kernel {self.table.kernel!r} left: the row of CTA "
-                f"{self.first_cta + cta}, group {group!r}, is damaged: {why}"
+                f"{self.first_cta + cta}, group {self.table.groups[group].name!r}, is damaged: {why}"
             )
 
     def blocks(self) -> Iterator[_Rows]:
         """The CTAs in order, in blocks of about ``_BLOCK_RECORDS`` records."""
         block = np.cumsum(self.stored.sum(axis=1)) // _BLOCK_RECORDS
         edges = [*np.flatnonzero(np.diff(block, prepend=-1)).tolist(), len(block)]
-        for first, behind in zip(edges, edges[1:]):
-            ctas = slice(first, behind)
-            yield replace(
-                self, first_cta=first, lines=self.lines[ctas], stored=self.stored[ctas],
-                strip_begin=self.strip_begin[ctas], strip_end=self.strip_end[ctas], closed=self.closed[ctas],
-                attempted=self.attempted[ctas], overflowed=self.overflowed[ctas], end=self.end[ctas],
-                finished=self.finished[ctas], sm=self.sm[ctas], zero=self.zero[ctas], clock=self.clock[ctas],
-                timer=self.timer[ctas],
-            )  # fmt: skip
+        for first, behind in pairwise(edges):
+            of_block: dict[str, Any] = {
+                name: value[first:behind] for name, value in vars(self).items() if isinstance(value, np.ndarray)
+            }
+            yield replace(self, first_cta=first, **of_block)
 
-
-    def cta_of(self, events: _Events) -> np.ndarray:
-        """The CTA of each event."""
-        per_cta = events.per_row.reshape(self.closed.shape).sum(axis=1)
-        return np.repeat(np.arange(self.first_cta, self.first_cta + len(per_cta), dtype=np.int32), per_cta)
+    def per_cta(self, per_row: np.ndarray) -> np.ndarray:
+        """Counts of rows added up to counts of CTAs."""
+        return per_row.reshape(self.closed.shape).sum(axis=1)
 
 
 def _halves(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -234,19 +206,20 @@ class _Records:
     time: np.ndarray  # int64, cycles since the CTA's begin
     site: np.ndarray  # int64
     payload: np.ndarray | None  # uint32; None if no group has payloads
-    row_start: np.ndarray  # (CTAs * groups + 1,) position of each row's first record
+    start: np.ndarray  # (CTAs * groups + 1,) position of each row's first record
 
     @classmethod
     def read(cls, rows: _Rows, sites: _Sites) -> _Records:
-        places = [rows.table.groups[group].layout for group in rows.group]
+        places = [group.layout for group in rows.table.groups]
         widths = rows.stored.max(axis=0, initial=0)
-        # One rectangle for all strips, each as wide as its fullest row, has the records in their final order.
+        # One rectangle for all groups, each as wide as its fullest row, has the records in their final order.
         words = np.empty((len(rows.lines), widths.sum()), dtype=np.uint64)
         with_payload = any(place.record_words == 2 for place in places)
         payload = np.zeros(words.shape, dtype=np.uint32) if with_payload else None
         column = 0
-        for place, start, width in zip(places, (rows.start + HEADER_WORDS).tolist(), widths.tolist()):
-            source = rows.lines[:, start : start + width * place.record_words]
+        for place, width in zip(places, widths.tolist()):
+            first = place.offset + HEADER_WORDS
+            source = rows.lines[:, first : first + width * place.record_words]
             part = slice(column, column + width)
             np.subtract(source[:, :: place.record_words], rows.zero[:, None], out=words[:, part])
             if payload is not None and place.record_words == 2:
@@ -260,43 +233,29 @@ class _Records:
             words, payload = words[held], None if payload is None else payload[held]
         site = (words >> np.uint64(SITE_SHIFT)).view(np.int64)
         time = (words & np.uint64((1 << SITE_SHIFT) - 1)).view(np.int64)
-        start = np.append(0, np.cumsum(rows.stored))
-        _check_records(time, site, start, rows, sites)
+        records = cls(time, site, payload, np.append(0, np.cumsum(rows.stored)))
+        records.check(rows, sites)
+        return records
 
-        first = np.flatnonzero(np.diff(rows.group, prepend=-1))
-        row_start = np.append(start[:-1].reshape(rows.stored.shape)[:, first], start[-1])
-        if len(first) < len(places) and _runs_back(time, row_start).any():
-            # Two writers of a row recorded at once. Rows laid behind each other make one key of row and time.
-            taken = (rows.end + 1).reshape(-1)
-            order = np.argsort(time + np.repeat(np.cumsum(taken) - taken, np.diff(row_start)), kind="stable")
-            time, site, payload = time[order], site[order], None if payload is None else payload[order]
-        return cls(time, site, payload, row_start)
+    def check(self, rows: _Rows, sites: _Sites) -> None:
+        """Refuses rows whose records are out of order, outside the row's span, or of another group's sites."""
+        held = rows.stored > 0
+        first, last = self.start[:-1].reshape(held.shape)[held], self.start[1:].reshape(held.shape)[held] - 1
+        back = self.time[1:] < self.time[:-1]
+        back[last[:-1]] = False  # from one row to the next
+        self._refuse(back, "its times run backwards", rows)
+        outside = np.zeros(held.shape, dtype=bool)
+        outside[held] = (self.time[first] < rows.begin[held]) | (self.time[last] > rows.end[held])
+        rows.refuse(outside, "it holds a record from outside its span")
+        group = np.tile(np.arange(held.shape[1], dtype=np.uint16), len(held))
+        foreign = sites.group_of.take(self.site, mode="clip") != np.repeat(group, np.diff(self.start))
+        self._refuse(foreign, "it names a site that is not its group's", rows)
 
-
-def _runs_back(time: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """For each record but the last, whether the next one is earlier; never where the next one starts a new run."""
-    back = time[1:] < time[:-1]
-    back[starts[(starts > 0) & (starts < len(time))] - 1] = False
-    return back
-
-
-def _check_records(time: np.ndarray, site: np.ndarray, start: np.ndarray, rows: _Rows, sites: _Sites) -> None:
-    """Refuses strips whose records are out of order, outside the strip's span, or of sites that are not its group's."""
-
-    def refuse_strips_of(records: np.ndarray, why: str) -> None:
-        if records.any():
-            bad = np.zeros(rows.stored.size, dtype=bool)
-            bad[np.searchsorted(start, np.flatnonzero(records), side="right") - 1] = True
-            rows.refuse(bad.reshape(rows.stored.shape), why)
-
-    refuse_strips_of(_runs_back(time, start), "its times run backwards")
-    held = rows.stored > 0
-    first, last = start[:-1].reshape(held.shape)[held], start[1:].reshape(held.shape)[held] - 1
-    outside = np.zeros(held.shape, dtype=bool)
-    outside[held] = (time[first] < rows.strip_begin[held]) | (time[last] > rows.strip_end[held])
-    rows.refuse(outside, "it holds a record from outside its span")
-    own = np.repeat(np.tile(rows.group.astype(np.uint16), len(rows.stored)), rows.stored.reshape(-1))
-    refuse_strips_of(sites.group_of.take(site, mode="clip") != own, "it names a site that is not its group's")
+    def _refuse(self, bad: np.ndarray, why: str, rows: _Rows) -> None:
+        if bad.any():
+            bad_rows = np.zeros(rows.stored.size, dtype=bool)
+            bad_rows[np.searchsorted(self.start, np.flatnonzero(bad), side="right") - 1] = True
+            rows.refuse(bad_rows.reshape(rows.stored.shape), why)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -309,11 +268,15 @@ class _Sites:
 
     vocabularies: dict[str, tuple[str, ...]]
     codes: dict[str, np.ndarray]  # column -> (ranges,) its value for each range
+    payload_type: np.ndarray  # (ranges,) position in _PAYLOAD_TYPES, or -1
     group_of: np.ndarray  # (sites + 1,) the last for numbers that are no site's
+    most: int  # events in a record
+    rebegin: bool  # whether a record may end a range and begin it again
     count: dict[str, np.ndarray]  # kind -> (sites,) events of that kind in a record
-    first: dict[str, np.ndarray]  # kind -> (sites,) position in `ranges` of the first of them
+    first: dict[str, np.ndarray]  # kind -> (sites,) position in the next two of the first of them
     ranges: dict[str, np.ndarray]  # kind -> position in SiteTable.ranges
-    edges: tuple[tuple[int, int, int], ...]  # names of source and destination, and shift
+    turns: dict[str, np.ndarray]  # kind -> position among the events of the record
+    edges: tuple[tuple[int, int, int], ...]  # codes of the source's and the destination's name, and shift
 
     @classmethod
     def of(cls, table: SiteTable) -> _Sites:
@@ -323,23 +286,31 @@ class _Sites:
             "name": tuple(dict.fromkeys(r.name for r in table.ranges)),
         }
         lane, name = ({text: code for code, text in enumerate(texts[column])} for column in ("lane", "name"))
-        codes = {
+        codes: dict[str, np.ndarray] = {
             "group": np.array([r.group for r in table.ranges], dtype=np.uint16),
             "lane": np.array([lane[r.lane] for r in table.ranges], dtype=np.uint16),
             "name": np.array([name[r.name] for r in table.ranges], dtype=np.uint16),
             "payload_kind": np.array([_PAYLOADS[r.payload] for r in table.ranges], dtype=np.uint8),
             "depth": np.array([r.depth for r in table.ranges], dtype=np.int16),
-            "site": np.arange(len(table.ranges), dtype=np.uint16),
         }
-        group_of = [*(table.ranges[site[0][1]].group for site in table.sites), 0xFFFF]
-        count, first, ranges = {}, {}, {}
+        types = list(_PAYLOAD_TYPES)
+        payload_type = np.array([types.index(r.payload) if r.payload else -1 for r in table.ranges], dtype=np.int8)
+        group_of = np.array([*(table.ranges[site[0][1]].group for site in table.sites), 0xFFFF], dtype=np.uint16)
+        count, first, ranges, turns = {}, {}, {}, {}
+        most = max((len(site) for site in table.sites), default=1)
+        rebegin = any({(END, i) for kind, i in site if kind == BEGIN} & set(site) for site in table.sites)
         for kind in (BEGIN, END, INSTANT):
-            of_site = [[index for event, index in site if event == kind] for site in table.sites]
-            count[kind] = np.array([len(indices) for indices in of_site], dtype=np.int64)
+            count[kind] = np.array([sum(event == kind for event, _ in site) for site in table.sites], dtype=np.int64)
             first[kind] = np.cumsum(count[kind]) - count[kind]
-            ranges[kind] = np.array([index for indices in of_site for index in indices], dtype=np.int64)
+            events = [(i, turn) for site in table.sites for turn, (event, i) in enumerate(site) if event == kind]
+            ranges[kind], turns[kind] = np.array(events, dtype=np.int64).reshape(-1, 2).T.copy()
         edges = tuple((name[edge.src], name[edge.dst], edge.shift) for edge in table.edges)
-        return cls(texts, codes, np.array(group_of, dtype=np.uint16), count, first, ranges, edges)
+        return cls(texts, codes, payload_type, group_of, most, rebegin, count, first, ranges, turns, edges)
+
+    @property
+    def most_begins(self) -> int:
+        """The most begins that share a record."""
+        return int(self.count[BEGIN].max(initial=0))
 
 
 @dataclass
@@ -347,76 +318,73 @@ class _Events:
     """All events of one kind, by CTA, group and time."""
 
     record: np.ndarray  # position in the records
+    moment: np.ndarray  # the same; but where a record may end a range and begin it again, it tells the two apart
     range: np.ndarray  # position in SiteTable.ranges
     per_row: np.ndarray  # (CTAs * groups,) how many there are
 
     @classmethod
     def of(cls, kind: str, records: _Records, sites: _Sites) -> _Events:
-        count, first, ranges = sites.count[kind], sites.first[kind], sites.ranges[kind]
-        most = int(count.max(initial=0))
-        if most == 0 or len(records.site) == 0:
-            record = index = np.empty(0, dtype=np.int64)
-        elif most == 1:
+        count, first, ranges, turns = sites.count[kind], sites.first[kind], sites.ranges[kind], sites.turns[kind]
+        if len(ranges) == 0:
+            record = event = np.empty(0, dtype=np.int64)
+        elif count.max() == 1:
             record = np.flatnonzero((count == 1).take(records.site))
-            index = ranges.take(first, mode="clip").take(records.site.take(record))
+            event = first.take(records.site.take(record))
         else:
             each = count.take(records.site)
             record = np.repeat(np.arange(len(each)), each)
             nth = np.arange(len(record)) - np.repeat(np.cumsum(each) - each, each)
-            index = ranges.take(first.take(records.site.take(record)) + nth)
-        return cls(record, index, np.diff(np.searchsorted(record, records.row_start)))
+            event = first.take(records.site.take(record)) + nth
+        moment = record * sites.most + turns.take(event) if sites.rebegin else record
+        return cls(record, moment, ranges.take(event), np.diff(np.searchsorted(record, records.start)))
 
 
 def _end_records(begins: _Events, ends: _Events, rows: _Rows) -> np.ndarray:
     """For each begin the record of its end, or -1 where there is none.
 
-    A range's n-th begin in a row belongs to its n-th end. Where two threads record a row, one may run ahead, so that
-    a range's next begin comes before its end; where one does, begins and ends must alternate.
+    One thread records a row, so within a row the begins and ends of a range alternate, starting with a begin.
     """
-    in_turn = len(begins.record) == len(ends.record) and bool(
-        (begins.range == ends.range).all()
-        and (begins.per_row == ends.per_row).all()
-        and (begins.record <= ends.record).all()
-        and (ends.record[:-1] <= begins.record[1:]).all()
-    )
-    if in_turn:
+    if (
+        np.array_equal(begins.range, ends.range)
+        and np.array_equal(begins.per_row, ends.per_row)
+        and _alternate(begins.moment, ends.moment)
+    ):
         return ends.record  # No range holds another one: they are paired as they stand.
 
-    # Bring both in the order of range, row and time. (16-bit keys: a radix sort.)
+    # Bring both into the order of range, then moment. (16-bit keys: a radix sort.)
     begin_order = np.argsort(begins.range.astype(np.uint16), kind="stable")
     end_order = np.argsort(ends.range.astype(np.uint16), kind="stable")
-    begin, end = begins.record[begin_order], ends.record[end_order]
     row = np.arange(len(begins.per_row))
-    begin_row = np.repeat(row, begins.per_row)[begin_order]
-    begin_key = begins.range[begin_order] * len(row) + begin_row
-    end_key = ends.range[end_order] * len(row) + np.repeat(row, ends.per_row)[end_order]
-    if np.array_equal(begin_key, end_key):
-        partner, whole = np.arange(len(begin)), np.ones(len(begin), dtype=bool)
+    begin_row, end_row = np.repeat(row, begins.per_row)[begin_order], np.repeat(row, ends.per_row)[end_order]
+    begin_range, end_range = begins.range[begin_order], ends.range[end_order]
+    moments = max(begins.moment.max(initial=0), ends.moment.max(initial=0)) + 1
+    begin_key = begin_range * moments + begins.moment[begin_order]
+    end_key = end_range * moments + ends.moment[end_order]
+    if _alternate(begin_key, end_key):
+        partner = np.arange(len(begin_key))
     else:
-        nth = np.arange(len(begin)) - np.searchsorted(begin_key, begin_key)
-        partner = np.searchsorted(end_key, begin_key) + nth
-        whole = partner < np.searchsorted(end_key, begin_key, side="right")
-    found = np.full(len(begin), -1, dtype=np.int64)
-    found[whole] = end[partner[whole]]
+        partner = np.searchsorted(end_key, begin_key)  # the range's first end behind the begin, if there is one
+    whole = partner < len(end_key)
+    at = partner[whole]
+    whole[whole] = (end_range[at] == begin_range[whole]) & (end_row[at] == begin_row[whole])
 
-    # One thread cannot begin a range again before it ended it, nor end what it did not begin. Of two threads, one may
-    # have had no room left for the begins.
-    one_writer = np.tile([group.layout.writers == 1 for group in rows.table.groups], len(rows.closed))
-    wrong = whole & (found < begin)
-    wrong[:-1] |= (begin_key[1:] == begin_key[:-1]) & (~whole[:-1] | (found[:-1] > begin[1:]))
-    wrong_rows = np.zeros(len(row), dtype=bool)
-    wrong_rows[begin_row[wrong]] = True
-    wrong_rows &= one_writer
-    unbegun = ends.per_row > np.bincount(begin_row[whole], minlength=len(row))
-    wrong_rows |= unbegun & (one_writer | ~rows.overflowed.reshape(-1))
-    rows.refuse(wrong_rows.reshape(rows.closed.shape), "its ranges do not begin and end in turn")
-    by_time = np.empty_like(found)
-    by_time[begin_order] = found
-    return by_time
+    wrong = np.zeros(len(row), dtype=bool)
+    again = (begin_range[1:] == begin_range[:-1]) & (begin_row[1:] == begin_row[:-1])
+    wrong[begin_row[:-1][again & (~whole[:-1] | (partner[1:] == partner[:-1]))]] = True
+    wrong |= ends.per_row > np.bincount(begin_row[whole], minlength=len(row))
+    rows.refuse(wrong.reshape(rows.closed.shape), "its ranges do not begin and end in turn")
+    found = np.full(len(begin_key), -1, dtype=np.int64)
+    found[begin_order[whole]] = ends.record[end_order[partner[whole]]]
+    return found
+
+
+def _alternate(begin: np.ndarray, end: np.ndarray) -> bool:
+    """Whether each end stands between its begin and the next one."""
+    return len(begin) == len(end) and bool((begin <= end).all() and (end[:-1] <= begin[1:]).all())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Tables
+# Blocks
 
 
 @dataclass
@@ -430,135 +398,229 @@ class _Block:
     fired: np.ndarray  # (ranges,) whether there is an event of it
 
     @classmethod
-    def decode(cls, rows: _Rows, sites: _Sites, axis: Axis, first_slice: int) -> _Block:
+    def decode(cls, rows: _Rows, sites: _Sites, first_slice: int) -> _Block:
+        """Decodes a block of CTAs; ``first_slice`` is the Timeline's position of its first slice."""
         records = _Records.read(rows, sites)
         begins, ends, instants = (_Events.of(kind, records, sites) for kind in (BEGIN, END, INSTANT))
-        shape = rows.closed.shape
-        recorded = (begins.per_row + ends.per_row + instants.per_row).reshape(shape)
-        held = np.where(rows.overflowed, recorded < rows.attempted, recorded == rows.attempted)
-        rows.refuse(~held, "its records do not hold the events that it counts")
+        recorded = (begins.per_row + ends.per_row + instants.per_row).reshape(rows.closed.shape)
+        dropped = rows.attempted - recorded
+        saturated = (rows.lost > 0) & (rows.attempted == COUNT_LIMIT)
+        rows.refuse(
+            ((dropped < rows.lost) & ~saturated) | (dropped > rows.lost * sites.most),
+            "its records do not hold the events that it counts",
+        )
 
-        start, stop, cut = _spans(begins, ends, records, rows)
-        cta = rows.cta_of(begins)
-        start_ns, stop_ns = axis.nanoseconds(cta, start), axis.nanoseconds(cta, stop)
-        slices = {
-            "cta": cta,
-            **_codes(begins, sites, "group", "lane", "name"),
-            "start": start,
-            "duration": stop - start,
-            "payload": _payloads(begins, records, sites),
-            **_codes(begins, sites, "payload_kind", "depth"),
-            "start_ns": start_ns,
-            "duration_ns": stop_ns - start_ns,
-            "cut": cut,
-            **_codes(begins, sites, "site"),
-        }
-        flows = _flows(slices, slice(rows.first_cta, rows.first_cta + len(rows.lines)), first_slice, sites)
-        flows["start_ns"] = axis.nanoseconds(flows["cta"], flows["start"])
-        flows["end_ns"] = axis.nanoseconds(flows["cta"], flows["end"])
-        time, cta = records.time[instants.record], rows.cta_of(instants)
-        marks = {
-            "cta": cta,
-            **_codes(instants, sites, "group", "lane", "name"),
-            "time": time,
-            "payload": _payloads(instants, records, sites),
-            **_codes(instants, sites, "payload_kind"),
-            "time_ns": axis.nanoseconds(cta, time),
-            **_codes(instants, sites, "site"),
-        }
-        ranges = len(sites.codes["site"])
+        slices = _spans(begins, ends, records, rows)
+        slices |= _codes(begins, records, rows, sites)
+        marks = {"time": records.time[instants.record], **_codes(instants, records, rows, sites)}
+        ranges = len(sites.codes["name"])
         fired = np.bincount(begins.range, minlength=ranges) + np.bincount(instants.range, minlength=ranges) > 0
+        flows = _flows(begins, slices["cut"], rows, sites, first_slice)
         return cls(slices, marks, flows, recorded, fired)
 
 
-def _spans(
-    begins: _Events, ends: _Events, records: _Records, rows: _Rows
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Begin and end of every slice, and whether it is cut.
+def _spans(begins: _Events, ends: _Events, records: _Records, rows: _Rows) -> dict[str, np.ndarray]:
+    """Start and duration of every slice, and whether it is cut.
 
     A range without an end is cut at its row's last record if the row overflowed, else (the thread returned inside the
     range) at the row's end.
     """
     end_record = _end_records(begins, ends, rows)
-    start, stop, cut = records.time[begins.record], records.time[end_record], end_record < 0
+    cut = end_record < 0
+    start, stop = records.time[begins.record], records.time[end_record]
     if cut.any():
-        last = records.time[np.maximum(records.row_start[1:] - 1, 0)]
-        row_end = np.where(rows.overflowed.reshape(-1), last, rows.end.reshape(-1))
+        row_end = rows.end.reshape(-1).copy()
+        overflowed = np.flatnonzero(rows.lost)
+        row_end[overflowed] = records.time[records.start[overflowed + 1] - 1]
         stop[cut] = np.repeat(row_end, begins.per_row)[cut]
-    # The two ends of a range may be recorded by two threads, at the same moment: a range is never shorter than nothing.
-    return start, np.maximum(stop, start), cut
+    return {"start": start, "duration": stop - start, "cut": cut}
 
 
-def _codes(events: _Events, sites: _Sites, *columns: str) -> dict[str, np.ndarray]:
-    return {column: sites.codes[column].take(events.range) for column in columns}
-
-
-def _payloads(events: _Events, records: _Records, sites: _Sites) -> np.ndarray:
-    """Payloads as float64, which holds every 32-bit integer and float32 exactly; NaN where there is none."""
-    values = np.full(len(events.range), np.nan)
+def _codes(events: _Events, records: _Records, rows: _Rows, sites: _Sites) -> dict[str, np.ndarray]:
+    """CTA, site and payload. A payload is kept as float64, which holds every 32-bit integer and float32 exactly."""
+    ctas = np.arange(rows.first_cta, rows.first_cta + len(rows.lines), dtype=np.int32)
+    columns: dict[str, np.ndarray] = {
+        "cta": np.repeat(ctas, rows.per_cta(events.per_row)),
+        "site": events.range.astype(np.uint16),
+    }
     if records.payload is not None:
-        bits, kind = records.payload[events.record], sites.codes["payload_kind"].take(events.range)
-        np.copyto(values, bits.view(np.int32), where=kind == PAYLOAD_INT)
-        np.copyto(values, bits.view(np.float32), where=kind == PAYLOAD_FLOAT)
-    return values
+        bits, type_of = records.payload.take(events.record), sites.payload_type.take(events.range)
+        payload = np.full(len(bits), np.nan)
+        for number, dtype in enumerate(_PAYLOAD_TYPES.values()):
+            if (sites.payload_type == number).any():
+                np.copyto(payload, bits.view(dtype), where=type_of == number)
+        columns["payload"] = payload
+    return columns
 
 
-_FLOW_COLUMNS: dict[str, Any] = {
-    "cta": np.int32, "src": np.uint16, "dst": np.uint16, "src_group": np.uint16, "dst_group": np.uint16,
-    "src_slice": np.int64, "dst_slice": np.int64, "occurrence": np.int64, "start": np.int64, "end": np.int64,
-}  # fmt: skip
-
-
-def _flows(slices: dict[str, np.ndarray], ctas: slice, first_slice: int, sites: _Sites) -> dict[str, np.ndarray]:
+def _flows(begins: _Events, cut: np.ndarray, rows: _Rows, sites: _Sites, first_slice: int) -> dict[str, np.ndarray]:
     """Pairs the n-th ``src`` of a CTA with its (n + shift)-th ``dst``, for each pair of groups that hold them.
 
-    An arrow needs both of its slices whole. It arrives at the end of a ``dst`` that was waiting for it, else at its
-    start. ``first_slice`` is the Timeline's position of the first of these slices.
+    An arrow needs both of its slices whole.
     """
-    cta, start, cut = slices["cta"] - ctas.start, slices["start"], slices["cut"]
-    parts: list[dict[str, Any]] = [dict.fromkeys(_FLOW_COLUMNS, np.empty(0, dtype=np.int64))]
+    ctas_first_slice = np.append(0, np.cumsum(rows.per_cta(begins.per_row)))
+    parts = [(np.empty(0, dtype=np.int64),) * 3]
 
-    def occurrences(name: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """For each group that has ranges of that name: the group, its slices of them, and each CTA's first of those."""
+    def slices_of(name: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each group with ranges of that name: its slices of them, and where each CTA's begin among these."""
         of_name = sites.codes["name"] == name
-        for group in np.unique(sites.codes["group"][of_name]).tolist():
-            of_both = of_name & (sites.codes["group"] == group)
-            at = np.flatnonzero(of_both.take(slices["site"]))
-            yield group, at, np.searchsorted(cta[at], np.arange(ctas.stop - ctas.start + 1))
+        for group in np.unique(sites.codes["group"][of_name]):
+            at = np.flatnonzero((of_name & (sites.codes["group"] == group)).take(begins.range))
+            yield at, np.searchsorted(at, ctas_first_slice)
 
     for src_name, dst_name, shift in sites.edges:
-        for src_group, src, src_first in occurrences(src_name):
-            for dst_group, dst, dst_first in occurrences(dst_name):
-                nth = np.arange(len(src)) - src_first[cta[src]]
-                partner = dst_first[cta[src]] + nth + shift
-                made = np.flatnonzero((partner >= dst_first[cta[src]]) & (partner < dst_first[cta[src] + 1]))
-                made = made[~(cut[src[made]] | cut[dst[partner[made]]])]
-                src_slice, dst_slice = src[made], dst[partner[made]]
-                left, begun = start[src_slice] + slices["duration"][src_slice], start[dst_slice]
-                parts.append({
-                    "cta": slices["cta"][src_slice], "src": src_name, "dst": dst_name, "src_group": src_group,
-                    "dst_group": dst_group, "src_slice": src_slice + first_slice, "dst_slice": dst_slice + first_slice,
-                    "occurrence": nth[made], "start": left,
-                    "end": np.where(begun < left, begun + slices["duration"][dst_slice], begun),
-                })  # fmt: skip
-    length = [len(part["cta"]) for part in parts]
-    flows = {
-        column: np.concatenate([np.broadcast_to(part[column], n).astype(dtype, copy=False) for part, n in zip(parts, length)])
-        for column, dtype in _FLOW_COLUMNS.items()
-    }
+        for src, src_first in slices_of(src_name):
+            for dst, dst_first in slices_of(dst_name):
+                skipped = max(0, -shift)
+                made = np.maximum(np.minimum(np.diff(src_first), np.diff(dst_first) - shift) - skipped, 0)
+                occurrence = np.arange(made.sum()) - np.repeat(np.cumsum(made) - made, made) + skipped
+                src_slice = src.take(np.repeat(src_first[:-1], made) + occurrence)
+                dst_slice = dst.take(np.repeat(dst_first[:-1] + shift, made) + occurrence)
+                if cut.any():
+                    whole = ~(cut[src_slice] | cut[dst_slice])
+                    src_slice, dst_slice, occurrence = src_slice[whole], dst_slice[whole], occurrence[whole]
+                parts.append((src_slice, dst_slice, occurrence))
+    src_slice, dst_slice, occurrence = (np.concatenate(column) for column in zip(*parts))
     if len(parts) > 2:
-        by_cta = np.argsort(flows["cta"], kind="stable")
-        flows = {column: values[by_cta] for column, values in flows.items()}
-    return flows
+        order = np.argsort(src_slice, kind="stable")
+        src_slice, dst_slice, occurrence = src_slice[order], dst_slice[order], occurrence[order]
+    return {"src_slice": src_slice + first_slice, "dst_slice": dst_slice + first_slice, "occurrence": occurrence}
 
 
-def _joined(parts: list[dict[str, np.ndarray]], vocabularies: dict[str, tuple[str, ...]]) -> Table:
-    return Table({column: np.concatenate([part[column] for part in parts]) for column in parts[0]}, vocabularies)
+# ---------------------------------------------------------------------------------------------------------------------
+# Tables
+
+
+class _Columns:
+    """Columns that grow up to a known bound.
+
+    Fresh memory costs more than decoding into it, so that columns kept a block each and joined at the end took twice
+    the time; memory within the bound that is never written to costs nothing.
+    """
+
+    def __init__(self, bound: int):
+        self.length = 0
+        self._bound = bound
+        self._columns: dict[str, np.ndarray] = {}
+
+    def append(self, columns: dict[str, np.ndarray]) -> None:
+        """Adds rows."""
+        first, behind = self.length, self.length + len(next(iter(columns.values())))
+        for name, values in columns.items():
+            if name not in self._columns:
+                self._columns[name] = np.empty(self._bound, dtype=values.dtype)
+            self._columns[name][first:behind] = values
+        self.length = behind
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """The rows added."""
+        return {name: column[: self.length] for name, column in self._columns.items()}
+
+
+def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
+
+
+# Columns that follow from others are made when they are first read.
+
+
+def _of_site(values: np.ndarray, table: Table) -> np.ndarray:
+    return values.take(table["site"])
+
+
+def _nanoseconds(axis: Axis, column: str, table: Table) -> np.ndarray:
+    return axis.nanoseconds(table["cta"], table[column])
+
+
+def _duration_ns(axis: Axis, table: Table) -> np.ndarray:
+    return axis.nanoseconds(table["cta"], table["start"] + table["duration"]) - table["start_ns"]
+
+
+def _no_payload(table: Table) -> np.ndarray:
+    return np.full(len(table), np.nan)
+
+
+def _slices(columns: dict[str, np.ndarray], sites: _Sites, axis: Axis) -> Table:
+    of_site = {column: partial(_of_site, values) for column, values in sites.codes.items()}
+    return Table(
+        {
+            "cta": columns["cta"],
+            "group": of_site["group"],
+            "lane": of_site["lane"],
+            "name": of_site["name"],
+            "start": columns["start"],
+            "duration": columns["duration"],
+            "payload": columns.get("payload", _no_payload),
+            "payload_kind": of_site["payload_kind"],
+            "depth": of_site["depth"],
+            "start_ns": partial(_nanoseconds, axis, "start"),
+            "duration_ns": partial(_duration_ns, axis),
+            "cut": columns["cut"],
+            "site": columns["site"],
+        },
+        sites.vocabularies,
+    )
+
+
+def _instants(columns: dict[str, np.ndarray], sites: _Sites, axis: Axis) -> Table:
+    of_site = {column: partial(_of_site, values) for column, values in sites.codes.items()}
+    return Table(
+        {
+            "cta": columns["cta"],
+            "group": of_site["group"],
+            "lane": of_site["lane"],
+            "name": of_site["name"],
+            "time": columns["time"],
+            "payload": columns.get("payload", _no_payload),
+            "payload_kind": of_site["payload_kind"],
+            "time_ns": partial(_nanoseconds, axis, "time"),
+            "site": columns["site"],
+        },
+        sites.vocabularies,
+    )
+
+
+def _flows_table(columns: dict[str, np.ndarray], slices: Table) -> Table:
+    """Flows, as far as the slices that they connect know them.
+
+    A flow arrives at the end of a slice that was waiting for it, else at its start.
+    """
+    names, groups = slices.vocabulary("name"), slices.vocabulary("group")
+    return Table(
+        {
+            "cta": partial(_of_slice, slices, "cta", "src_slice"),
+            "src": partial(_of_slice, slices, "name", "src_slice"),
+            "dst": partial(_of_slice, slices, "name", "dst_slice"),
+            "src_group": partial(_of_slice, slices, "group", "src_slice"),
+            "dst_group": partial(_of_slice, slices, "group", "dst_slice"),
+            **columns,
+            "start": partial(_left, slices, ""),
+            "end": partial(_arrived, slices, ""),
+            "start_ns": partial(_left, slices, "_ns"),
+            "end_ns": partial(_arrived, slices, "_ns"),
+        },
+        {"src": names, "dst": names, "src_group": groups, "dst_group": groups},
+    )
+
+
+def _of_slice(slices: Table, column: str, end: str, flows: Table) -> np.ndarray:
+    return slices.codes(column).take(flows[end])
+
+
+def _left(slices: Table, unit: str, flows: Table) -> np.ndarray:
+    src = flows["src_slice"]
+    return slices["start" + unit].take(src) + slices["duration" + unit].take(src)
+
+
+def _arrived(slices: Table, unit: str, flows: Table) -> np.ndarray:
+    dst = flows["dst_slice"]
+    begun = slices["start" + unit].take(dst)
+    return np.where(begun < flows["start" + unit], begun + slices["duration" + unit].take(dst), begun)
 
 
 def _rows_table(recorded: np.ndarray, dropped: np.ndarray, rows: _Rows) -> Table:
     ctas, groups = recorded.shape
-    columns = {
+    columns: dict[str, np.ndarray] = {
         "cta": np.repeat(np.arange(ctas, dtype=np.int32), groups),
         "group": np.tile(np.arange(groups, dtype=np.uint16), ctas),
         "recorded": recorded.reshape(-1),
@@ -569,29 +631,28 @@ def _rows_table(recorded: np.ndarray, dropped: np.ndarray, rows: _Rows) -> Table
 
 
 def _ctas_table(recorded: np.ndarray, dropped: np.ndarray, rows: _Rows, axis: Axis) -> Table:
-    number = np.arange(len(recorded), dtype=np.int32)
+    number: np.ndarray = np.arange(len(recorded), dtype=np.int32)
     cycles = np.where(rows.finished, rows.end.max(axis=1), 0)
-    return Table(
-        {
-            "cta": number,
-            "x": number % rows.grid[0],
-            "y": number // rows.grid[0] % rows.grid[1],
-            "z": number // (rows.grid[0] * rows.grid[1]),
-            "sm": rows.sm,
-            "begin_ns": axis.begin_ns,
-            "end_ns": axis.nanoseconds(number, cycles),
-            "cycles": cycles,
-            "ghz": 1.0 / axis.ns_per_cycle,
-            "recorded": recorded.sum(axis=1),
-            "dropped": dropped.sum(axis=1),
-            "finished": rows.finished,
-        }
-    )
+    columns: dict[str, np.ndarray] = {
+        "cta": number,
+        "x": number % rows.grid[0],
+        "y": number // rows.grid[0] % rows.grid[1],
+        "z": number // (rows.grid[0] * rows.grid[1]),
+        "sm": rows.sm.astype(np.int32),
+        "begin_ns": axis.begin_ns,
+        "end_ns": axis.nanoseconds(number, cycles),
+        "cycles": cycles,
+        "ghz": 1.0 / axis.ns_per_cycle,
+        "recorded": recorded.sum(axis=1),
+        "dropped": dropped.sum(axis=1),
+        "finished": rows.finished,
+    }
+    return Table(columns)
 
 
 def _never_fired(blocks: list[_Block], rows: _Rows) -> tuple[str, ...]:
     """Markers without a single event, in launches of which nothing is missing."""
-    if not rows.finished.all() or rows.overflowed.any():
+    if not rows.finished.all() or rows.lost.any():
         return ()
     fired = np.logical_or.reduce([block.fired for block in blocks])
     return tuple(

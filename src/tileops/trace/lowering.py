@@ -13,12 +13,14 @@ from importlib import resources
 from typing import Any
 
 import tilelang.language as T
+import torch
 from tilelang import tvm
 
+from .carried import carried
 from .errors import TraceError, TraceWarning
 from .markers import DAG, DEFAULT_GROUP, RANGE_BEGIN, RANGE_END, RECORD, Marker, author
 from .paths import Found, read
-from .pipelined import sequence, tied
+from .pipelined import only_markers, sequence, statements, tied
 from .sites import ATTRIBUTE, BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
 from .slots import MAX_SITES, WORD_BYTES, layout
 
@@ -29,6 +31,8 @@ IMPORT_SOURCE = "pragma_import_c"
 LAUNCH_THREADS = "tl.launch_threads"
 DEFAULT_THREADS = 128  # what TileLang launches on CUDA where T.Kernel is given no `threads`
 SCHEDULE = "tl.ws_schedule"
+SWIZZLE = "threadblock_swizzle_pattern"  # the attribute that T.use_swizzle leaves
+SWIZZLE = "threadblock_swizzle_pattern"
 KINDS = {RANGE_BEGIN: BEGIN, RANGE_END: END, RECORD: INSTANT}
 PAYLOAD_SUFFIX = {"i": "_i32", "u": "_i32", "f": "_f32"}
 
@@ -50,18 +54,14 @@ def lower(func: Any, max_events: int) -> Any:
     found = read(func)
     launch = _Launch.of(func)
     sites = _Sites(found)
-    if target == "cuda":
+    if target != "c":
         _check_leads(found, launch)
-        body = _recording(tied(func.body), sites)
-        _warn(found)
-    else:
-        body = _recording(func.body, sites)
+    _warn(found)
+    body = _chosen(_recording(carried(tied(func.body)), sites))
     table = sites.table(func, found, target, max_events)
 
-    lines = _Lines.of(launch, func, target)
-    slots = tirx.decl_buffer(lines.shape(table.line_words), "int64", name=_unused_name(func, "slots"))
-    rows = [T.address_of(slots[lines.index(group.layout.offset, table.line_words)]) for group in table.groups]
-    body = _opened_and_closed(body, table, launch, rows)
+    slots = _slots(launch, func, table, target)
+    body = _opened_and_closed(body, table, launch, slots)
     handle = tirx.Var(f"{slots.name}_handle", "handle")
     lowered = tirx.PrimFunc(
         [*func.params, handle], body, func.ret_type, {**dict(func.buffer_map.items()), handle: slots}, func.attrs
@@ -78,10 +78,14 @@ def _prim_func(func: Any) -> Any:
 
 
 def _target() -> str:
-    """``"c"`` or ``"cuda"``: what is being built for. TileLang makes its target current while a jit factory runs."""
+    """``"c"`` or ``"cuda"``: what is being built for; empty where that is decided later.
+
+    TileLang makes a target current only while it calls a ``jit`` factory that was given one and that holds its
+    ``@T.prim_func`` itself. So what is lowered has to be right for both, and the target is used where it is known.
+    """
     current = tvm.target.Target.current(allow_none=True)
-    kind = "cuda" if current is None else str(current.kind.name)
-    if kind not in ("c", "cuda"):
+    kind = "" if current is None else str(current.kind.name)
+    if kind not in ("", "c", "cuda"):
         raise TraceError(
             f"{author()}: tracing supports the targets cuda and c, not {kind}: build with traced=False there"
         )
@@ -161,7 +165,7 @@ class _Sites:
 
     def table(self, func: Any, found: Found, target: str, max_events: int) -> SiteTable:
         """The kernel's site table, once all sites are numbered."""
-        places = layout(self._payloads, max_events, writers=1)
+        places = layout(self._payloads, max_events)
         return SiteTable(
             kernel=str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "kernel",
             target=target,
@@ -204,13 +208,34 @@ def _recording(body: Any, sites: _Sites) -> Any:
     return _marker_runs(body, rewritten)
 
 
+def _chosen(body: Any) -> Any:
+    """The body with every ``if`` whose arms are one recording call each as one call that chooses its site."""
+
+    def branch(stmt: Any) -> Any:
+        then, other = _call_of(stmt.then_case), _call_of(stmt.else_case)
+        if then is None or other is None or str(other.args[0].value) != "tileops_mark":
+            return None
+        name, group, site, events, *payload = then.args
+        if int(group) != int(other.args[1]):
+            return None
+        site, events = (T.Select(stmt.condition, *pair) for pair in ((site, other.args[2]), (events, other.args[3])))
+        return tirx.Evaluate(T.call_extern("int32", str(name.value), group, site, events, *payload))
+
+    return tirx.stmt_functor.ir_transform(body, None, branch, ["tirx.IfThenElse"])
+
+
+def _call_of(stmt: Any) -> Any:
+    """The recording call that a statement is, or ``None``."""
+    if not isinstance(stmt, tirx.Evaluate) or not isinstance(stmt.value, tirx.Call):
+        return None
+    call = stmt.value
+    is_extern = isinstance(call.op, tvm.ir.Op) and call.op.name == "tirx.call_extern"
+    return call if is_extern and str(call.args[0].value).startswith("tileops_mark") else None
+
+
 def _share(run: list[Marker], marker: Marker) -> bool:
     same_group = run[0].group.name == marker.group.name
     return same_group and not (marker.payload and any(one.payload for one in run))
-
-
-def _without_markers(body: Any) -> Any:
-    return _marker_runs(body, lambda parts: [part for part in parts if Marker.of(part) is None])
 
 
 def _marker_runs(body: Any, rewritten: Any) -> Any:
@@ -224,6 +249,20 @@ def _marker_runs(body: Any, rewritten: Any) -> Any:
 
     body = tirx.stmt_functor.ir_transform(body, None, several, ["tirx.SeqStmt"])
     return tirx.stmt_functor.ir_transform(body, None, single, ["tirx.Evaluate"])
+
+
+def _without_markers(body: Any) -> Any:
+    """The body without its markers, and without an ``if`` or a loop around nothing else.
+
+    An empty ``if`` would vanish later, but TileLang would count it when it plans a pipelined loop.
+    """
+
+    def visit(stmt: Any) -> Any:
+        if isinstance(stmt, tirx.SeqStmt):
+            return sequence([_without_markers(part) for part in stmt.seq if not only_markers(part)])
+        return tirx.Evaluate(0) if Marker.of(stmt) else None
+
+    return tirx.stmt_functor.ir_transform(body, visit, None, ["tirx.SeqStmt", "tirx.Evaluate"])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -267,56 +306,41 @@ class _Launch:
                 f"{author()}: tracing takes a PrimFunc with one `with T.Kernel(...)`; this one has {len(roots)}"
             )
         threads = [int(extent) for extent in roots[0].annotations.get(LAUNCH_THREADS, [DEFAULT_THREADS, 1, 1])]
-        return cls((*blocks,), (*extents,), threads[0] * threads[1] * threads[2], threads[0])  # type: ignore[arg-type]
+        return cls((*blocks,), (*extents,), threads[0] * threads[1] * threads[2], threads[0])
+
+    @property
+    def cta(self) -> Any:
+        """The CTA's linear number, x fastest; of 64 bits, since the number of words before its line may need them."""
+        (x, y, z), (size_x, size_y, _) = (map(_as_int64, part) for part in (self.blocks, self.extents))
+        return x + size_x * (y + size_y * z)
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """Where CTAs' lines lie in ``slots``: ``slots`` has at least one for each CTA, in order.
+def _slots(launch: _Launch, func: Any, table: SiteTable, target: str) -> Any:
+    """The added output: at least a line of words for each CTA."""
+    ctas = tvm.arith.Analyzer().simplify(tirx.const(1) * launch.extents[0] * launch.extents[1] * launch.extents[2])
+    shape: tuple[Any, ...] = (ctas, table.line_words)
+    if not isinstance(ctas, tirx.IntImm) and (target == "c" or not (target or torch.cuda.is_available())):
+        sizes, factor = _plain_bound(launch.extents, func)
+        if sizes:
+            shape = *sizes, factor * table.line_words
+        elif target:
+            raise TraceError(
+                f"{author()}: the CPU target allocates `slots` by the tensors' dimensions, and these do not bound the "
+                f"grid's extents {launch.extents}: give a tensor such an extent as a dimension, or make it a constant"
+            )
+    return tirx.decl_buffer(shape, "int64", name=_unused_name(func, "slots"))
 
-    Attributes:
-        cta: the CTA's linear number, x fastest. 64 bits, since the number of words before its line may need them.
-        sizes: the shape of ``slots`` but for its last dimension.
-        per_entry: lines in an entry of the last dimension.
-    """
 
-    cta: Any
-    sizes: tuple[Any, ...]
-    per_entry: int = 1
-
-    @classmethod
-    def of(cls, launch: _Launch, func: Any, target: str) -> _Lines:
-        blocks, extents = ([tirx.Cast("int64", tirx.convert(e)) for e in part] for part in (launch.blocks, launch.extents))
-        cta = blocks[0] + extents[0] * (blocks[1] + extents[1] * blocks[2])
-        ctas = tvm.arith.Analyzer().simplify(tirx.const(1) * launch.extents[0] * launch.extents[1] * launch.extents[2])
-        if target == "cuda" or isinstance(ctas, tirx.IntImm):
-            return cls(cta, (ctas,))
-        return cls(cta, *_plain_bound(launch.extents, func))
-
-    def shape(self, line_words: int) -> list[Any]:
-        """The shape of ``slots``."""
-        if self.per_entry == 1:
-            return [*self.sizes, line_words]
-        return [*self.sizes, self.per_entry * line_words]
-
-    def index(self, offset: int, line_words: int) -> tuple[Any, ...]:
-        """Where the word at ``offset`` of the CTA's line lies."""
-        ahead, within = self.cta, tirx.const(offset, "int64")
-        if self.per_entry > 1:
-            ahead, within = self.cta // self.per_entry, self.cta % self.per_entry * line_words + offset
-        indices = [within]
-        for size in self.sizes[:0:-1]:
-            indices.insert(0, ahead % size)
-            ahead = ahead // size
-        return (ahead, *indices)
+def _as_int64(value: Any) -> Any:
+    return tirx.const(value, "int64") if isinstance(value, int) else tirx.Cast("int64", value)
 
 
 def _plain_bound(extents: Sequence[Any], func: Any) -> tuple[tuple[Any, ...], int]:
     """Plain dimensions of the kernel's tensors, and a number, whose product is at least that of ``extents``.
 
-    TileLang's adapter for the CPU allocates no output with an expression in its shape.
+    TileLang's adapter for the CPU allocates no output with an expression in its shape. Empty if there are none.
     """
-    plain = {dim for buffer in func.buffer_map.values() for dim in buffer.shape if isinstance(dim, tirx.Var)}
+    plain = [*dict.fromkeys(d for b in func.buffer_map.values() for d in b.shape if isinstance(d, tirx.Var))]
     sizes: list[Any] = []
     factor = 1
     for extent in extents:
@@ -326,55 +350,88 @@ def _plain_bound(extents: Sequence[Any], func: Any) -> tuple[tuple[Any, ...], in
         bounds = ((size, times) for size in plain for times in (1, 2, 4, 8) if _proven(extent <= times * size, plain))
         found = next(bounds, None)
         if found is None:
-            raise TraceError(
-                f"{author()}: the CPU target allocates `slots` by the tensors' dimensions, and none of them bounds the "
-                f"grid's extent {extent}: give a tensor that extent as a dimension, or make it a constant"
-            )
+            return (), 0
         sizes.append(found[0])
         factor *= found[1]
     return tuple(sizes), factor
 
 
-def _proven(condition: Any, sizes: set[Any]) -> bool:
+def _proven(condition: Any, sizes: list[Any]) -> bool:
     analyzer = tvm.arith.Analyzer()
     for size in sizes:
         analyzer.bind(size, tvm.ir.Range.from_min_extent(1, 1 << 30))  # with more, sums might overflow
     return bool(analyzer.can_prove(condition))
 
 
-def _opened_and_closed(body: Any, table: SiteTable, launch: _Launch, rows: list[Any]) -> Any:
-    """The body with the recorder's source injected, and every group's row opened at the start of the block.
-
-    Closing it is up to a destructor, and to a call at the block's end on the CPU target.
-    """
-    cuda = table.target == "cuda"
+def _opened_and_closed(body: Any, table: SiteTable, launch: _Launch, slots: Any) -> Any:
+    """The body with the recorder's source injected, and every group's row opened at its start and closed at its end."""
+    grid = [extent if isinstance(extent, int) else tirx.Cast("int32", extent) for extent in launch.extents]
     opens, closes = [], []
-    for number, (group, row) in enumerate(zip(table.groups, rows)):
-        arguments = [number, group.layout.capacity, group.layout.record_words * WORD_BYTES]
-        if cuda:
-            arguments += [group.lead, launch.threads_x]
-        else:
-            closes.append(tirx.Evaluate(T.call_extern("int32", "tileops_close", number)))
-        opens.append(tirx.Evaluate(T.call_extern("int32", "tileops_open", *arguments, row, *launch.extents)))
-    source = device_source("recorder.cuh" if cuda else "recorder_cpu.h")
-    if not cuda:
-        source = f"#define TILEOPS_GROUPS {len(table.groups)}\n{source}"
+    for number, group in enumerate(table.groups):
+        place = group.layout
+        row = slots.access_ptr("w", offset=launch.cta * table.line_words + place.offset)
+        arguments = [number, place.capacity, place.record_words * WORD_BYTES, group.lead, launch.threads_x, row, *grid]
+        opens.append(tirx.Evaluate(T.call_extern("int32", "tileops_open", *arguments)))
+        closes.append(tirx.Evaluate(T.call_extern("int32", "tileops_close", number)))
+    cuda, cpu = device_source("recorder.cuh"), device_source("recorder_cpu.h")
+    source = f"#ifdef __CUDACC__\n{cuda}#else\n#define TILEOPS_GROUPS {len(table.groups)}\n{cpu}#endif\n"
+
+    def wrapped(stmt: Any) -> Any:
+        """T.use_swizzle gives blocks other numbers behind it: rows are opened there, if no marker stands ahead."""
+        parts = statements(stmt)
+        for at, part in enumerate(parts):
+            if isinstance(part, tirx.AttrStmt) and part.attr_key == SWIZZLE:
+                inside = tirx.AttrStmt(part.node, part.attr_key, part.value, wrapped(part.body))
+                return sequence([*parts[:at], inside, *parts[at + 1 :]])
+            if _records(part):
+                break
+        return sequence([*opens, *parts, *closes])
 
     def root(block: Any) -> Any:
         if block.name_hint != ROOT_BLOCK:
             return None
         annotations = dict(block.annotations.items())
-        annotations[IMPORT_SOURCE] = source + "\n" + str(annotations.get(IMPORT_SOURCE, ""))
-        parts = list(block.body.seq) if isinstance(block.body, tirx.SeqStmt) else [block.body]
+        annotations[IMPORT_SOURCE] = source + str(annotations.get(IMPORT_SOURCE, ""))
         return tirx.SBlock(
-            block.iter_vars, block.reads, block.writes, block.name_hint, sequence([*opens, *parts, *closes]),
-            block.init, block.alloc_buffers, block.match_buffers, annotations,
+            block.iter_vars, block.reads, block.writes, block.name_hint, wrapped(block.body), block.init,
+            block.alloc_buffers, block.match_buffers, annotations,
         )  # fmt: skip
 
     return tirx.stmt_functor.ir_transform(body, None, root, ["tirx.SBlock"])
 
 
+def _records(stmt: Any) -> bool:
+    found: list[bool] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tirx.Call) and getattr(node.op, "name", "") == "tirx.call_extern":
+            found.append(str(node.args[0].value).startswith("tileops_mark"))
+
+    tirx.stmt_functor.post_order_visit(stmt, visit)
+    return any(found)
+
+
+def _around(body: Any, opens: list[Any], closes: list[Any]) -> Any:
+    """A block's body with calls at its begin and end; behind a ``T.use_swizzle`` that stands ahead of all markers.
+
+    There the block's coordinates are the author's, and so is the CTA's number.
+    """
+    *ahead, last = body.seq if isinstance(body, tirx.SeqStmt) else [body]
+    swizzles = isinstance(last, tirx.AttrStmt) and str(last.attr_key) == SWIZZLE
+    if swizzles and not any(_holds_call(stmt) for stmt in ahead):
+        inside = _around(last.body, opens, closes)
+        return sequence([*ahead, tirx.AttrStmt(last.node, last.attr_key, last.value, inside)])
+    return sequence([*opens, *ahead, last, *closes])
+
+
+def _holds_call(stmt: Any) -> bool:
+    found: list[Any] = []
+    tirx.stmt_functor.post_order_visit(stmt, lambda node: found.append(node) if _call_of(node) is not None else None)
+    return bool(found)
+
+
 def device_source(name: str) -> str:
+    """A file of the recorder's source."""
     return (resources.files("tileops.trace") / "device" / name).read_text(encoding="utf-8")
 
 

@@ -35,7 +35,7 @@ SYMBOL = "tileops_trace_marker_left_in_kernel__return_trace_finalize_of_the_prim
 DEFAULT_GROUP, DEFAULT_LANE = "main", "main"
 
 RANGE_BEGIN, RANGE_END, RECORD, DAG = "range_begin", "range_end", "record", "dag"
-NARROW_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
+CAST_TO_INT32 = ("bool", "int8", "uint8", "int16", "uint16", "uint32")
 FLOAT32_LIMIT = float.fromhex("0x1.ffffffp127")  # halfway from the largest float32 to the next: rounds to infinity
 
 _identities = itertools.count()
@@ -109,7 +109,7 @@ class Marker:
         if not isinstance(stmt, tirx.Evaluate) or not isinstance(stmt.value, tirx.Call):
             return None
         call = stmt.value
-        if not isinstance(call.op, tvm.ir.Op) or call.op.name != "tirx.call_extern" or str(call.args[0].value) != SYMBOL:
+        if getattr(call.op, "name", "") != "tirx.call_extern" or str(call.args[0].value) != SYMBOL:
             return None
         raw = json.loads(str(call.args[1].value))
         return cls(**{**raw, "group": GroupMark(**raw["group"])})
@@ -207,6 +207,19 @@ def dag(src: str, dst: str, shift: int) -> None:
     _emit(place, DAG, src, dst, shift=shift)
 
 
+def markers_in(stmt: Any) -> list[Marker]:
+    """The markers in a statement."""
+    found: list[Marker] = []
+
+    def visit(node: Any) -> None:
+        marker = Marker.of(node)
+        if marker is not None:
+            found.append(marker)
+
+    tirx.stmt_functor.post_order_visit(stmt, visit)
+    return found
+
+
 def author() -> Place:
     """Where the author's code called into this package: the innermost frame outside it and ``contextlib``."""
     frame = sys._getframe(1)
@@ -236,25 +249,27 @@ def _payload(place: Place, what: str, payload: Any) -> tuple[str, Any]:
     if payload is None:
         return "", None
     if isinstance(payload, numbers.Integral):
-        if not -(1 << 31) <= payload < 1 << 32:
+        whole = int(payload)
+        if not -(1 << 31) <= whole < 1 << 32:
             raise TraceError(f"{place}: {what}: payload {payload} does not fit into 32 bits")
-        kind, dtype = ("i", "int32") if payload < 1 << 31 else ("u", "uint32")
-        return kind, tirx.const(int(payload), dtype)
+        unsigned = whole >= 1 << 31
+        return "u" if unsigned else "i", tirx.const(whole - (1 << 32 if unsigned else 0), "int32")
     if isinstance(payload, numbers.Real):
-        if math.isfinite(payload) and abs(payload) >= FLOAT32_LIMIT:
+        real = float(payload)
+        if math.isfinite(real) and abs(real) >= FLOAT32_LIMIT:
             raise TraceError(f"{place}: {what}: payload {payload} does not fit into a float32")
-        return "f", tirx.const(float(payload), "float32")
+        return "f", tirx.const(real, "float32")
     value = payload
     if isinstance(value, tirx.Buffer) and value.scope() == "local.var":
         value = tirx.BufferLoad(value, [0])
     if hasattr(value, "asobject"):  # a comparison that is still to be made
         value = value.asobject()
     dtype = str(value.dtype) if isinstance(value, tirx.PrimExpr) else ""
-    if dtype in ("int32", "uint32", "float32"):
+    if dtype in ("int32", "float32"):
         return dtype[0], value
-    if dtype in NARROW_INTEGERS:
-        return "i", T.cast(value, "int32")
-    got = f"an expression of type {dtype}: convert it, e.g. T.cast(x, \"int32\")" if dtype else repr(payload)
+    if dtype in CAST_TO_INT32:
+        return "u" if dtype == "uint32" else "i", T.cast(value, "int32")  # of uint32 it keeps the bits
+    got = f'an expression of type {dtype}: convert it, e.g. T.cast(x, "int32")' if dtype else repr(payload)
     raise TraceError(
         f"{place}: {what}: a payload is a 32-bit integer or a float32, Python or a runtime expression; got {got}"
     )

@@ -9,7 +9,7 @@ from typing import Any
 from tilelang import tvm
 
 from .errors import TraceError
-from .markers import DAG, RANGE_BEGIN, RANGE_END, RECORD, GroupMark, Marker
+from .markers import DAG, RANGE_BEGIN, RANGE_END, RECORD, Marker, markers_in
 from .pipelined import beside_guard, fills_shared_memory, is_pipelined
 
 tirx = tvm.tirx
@@ -50,19 +50,6 @@ def read(func: Any) -> Found:
     _check_leads(reader.found.markers)
     _check_edges(reader.found.markers)
     return reader.found
-
-
-def markers_in(stmt: Any) -> list[Marker]:
-    """The markers in a statement."""
-    found: list[Marker] = []
-
-    def visit(node: Any) -> None:
-        marker = Marker.of(node)
-        if marker is not None:
-            found.append(marker)
-
-    tirx.stmt_functor.post_order_visit(stmt, visit)
-    return found
 
 
 def _check_leads(markers: Iterable[Marker]) -> None:
@@ -241,7 +228,7 @@ def _splits(body: Any) -> bool:
 
     def visit(node: Any) -> None:
         by_hand = isinstance(node, tirx.AttrStmt) and node.attr_key == SPECIALIZED_BY_HAND
-        if by_hand or is_pipelined(node):
+        if by_hand or (is_pipelined(node) and fills_shared_memory(node)):
             found.append(not by_hand)
 
     tirx.stmt_functor.post_order_visit(body, visit)

@@ -16,12 +16,15 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang import tvm
+from tilelang.utils import side_effect
 
-from .markers import Marker
+from .errors import TraceError
+from .markers import Marker, markers_in
 
 tirx = tvm.tirx
 
 TIED = "tileops.tied"  # the attribute that makes one statement of a marker and its neighbour; nothing reads it
+ORDER = "tl_pipeline_order"
 WRITE_MASK = 2  # in the second argument of a tl.region
 
 
@@ -30,7 +33,7 @@ def is_pipelined(stmt: Any) -> bool:
     if not isinstance(stmt, tirx.For):
         return False
     notes = stmt.annotations
-    return ("num_stages" in notes and int(notes["num_stages"]) > 0) or "tl_pipeline_order" in notes
+    return ("num_stages" in notes and int(notes["num_stages"]) > 0) or ORDER in notes
 
 
 def tied(body: Any) -> Any:
@@ -39,11 +42,22 @@ def tied(body: Any) -> Any:
     def loop(stmt: Any) -> Any:
         if not is_pipelined(stmt):
             return None
-        inside = _tied(_statements(stmt.body))
+        inside = _tied(statements(stmt.body))
+        if ORDER in stmt.annotations:
+            _check_order(inside)
         return tirx.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, inside, stmt.thread_binding, stmt.annotations,
                         stmt.step)  # fmt: skip
 
     return tirx.stmt_functor.ir_transform(body, None, loop, ["tirx.For"])
+
+
+def _check_order(inside: Any) -> None:
+    for part in statements(inside):
+        for marker in markers_in(part) if only_markers(part) else ():
+            raise TraceError(
+                f"{marker.where}: {marker.what} would count as a statement of a T.Pipelined loop with order= and "
+                "stage=: put it next to a statement that computes in registers, such as T.gemm"
+            )
 
 
 def beside_guard(loop: Any) -> list[Any]:
@@ -52,12 +66,12 @@ def beside_guard(loop: Any) -> list[Any]:
     Where a body is one ``if`` without ``else``, TileLang specializes warps by what is inside. Such statements have to
     move in there, and record only in iterations that the guard lets through.
     """
-    parts = _statements(loop.body)
+    parts = statements(loop.body)
     return [] if _guard(parts) is None else [part for part in parts if only_markers(part)]
 
 
 def only_markers(stmt: Any) -> bool:
-    """Whether a statement is a marker, or control flow around markers and nothing else."""
+    """Whether a statement is a marker, or an ``if`` or a loop around markers and nothing else."""
     found: list[bool] = []
 
     def inert(node: Any) -> bool:
@@ -67,10 +81,23 @@ def only_markers(stmt: Any) -> bool:
         if isinstance(node, tirx.SeqStmt):
             return all(inert(part) for part in node.seq)
         if isinstance(node, tirx.IfThenElse):
-            return inert(node.then_case) and (node.else_case is None or inert(node.else_case))
-        return isinstance(node, tirx.For) and inert(node.body)
+            arms = (node.then_case, node.else_case)
+            return _changes_nothing(node.condition) and all(inert(arm) for arm in arms if arm is not None)
+        return isinstance(node, tirx.For) and _changes_nothing(node.extent) and inert(node.body)
 
     return inert(stmt) and any(found)
+
+
+def _changes_nothing(expression: Any) -> bool:
+    return bool(side_effect(expression) <= tirx.CallEffectKind.ReadState.value)
+
+
+def statements(stmt: Any) -> list[Any]:
+    """A statement as the list of those that it holds in a row."""
+    """A statement as a flat list."""
+    if isinstance(stmt, tirx.SeqStmt):
+        return [inner for part in stmt.seq for inner in statements(part)]
+    return [stmt]
 
 
 def fills_shared_memory(stmt: Any) -> bool:
@@ -85,16 +112,10 @@ def sequence(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
 
 
-def _statements(stmt: Any) -> list[Any]:
-    if isinstance(stmt, tirx.SeqStmt):
-        return [inner for part in stmt.seq for inner in _statements(part)]
-    return [stmt]
-
-
 def _guard(parts: list[Any]) -> Any:
     others = [part for part in parts if not only_markers(part)]
     *bindings, last = others or [None]
-    guarded = isinstance(last, tirx.IfThenElse) and last.else_case is None
+    guarded = isinstance(last, tirx.IfThenElse) and last.else_case is None and fills_shared_memory(last)
     return last if guarded and all(isinstance(part, tirx.Bind) for part in bindings) else None
 
 
@@ -103,32 +124,34 @@ def _tied(parts: list[Any]) -> Any:
     if guard is not None:
         at = next(index for index, part in enumerate(parts) if part.same_as(guard))
         ahead, behind = [p for p in parts[:at] if only_markers(p)], parts[at + 1 :]
-        inside = _tied([*ahead, *_statements(guard.then_case), *behind])
+        inside = _tied([*ahead, *statements(guard.then_case), *behind])
         bindings = [part for part in parts[:at] if isinstance(part, tirx.Bind)]
         return sequence([*bindings, tirx.IfThenElse(guard.condition, inside, None)])
 
-    made: list[list[Any]] = []  # statements; of those that computed, with what is tied to them
+    made: list[list[Any]] = []  # statements; those that compute, with what is tied to them
+    last: list[Any] | None = None  # of them, the one that markers may still be tied to from behind
     waiting: list[Any] = []  # markers that have no place yet
-    ties: list[Any] = []  # what `waiting` may be tied to from behind: the last statement that computed
     for part in parts:
         if only_markers(part):
-            (made[-1] if ties and made[-1] is ties[-1] else waiting).append(part)
+            (last if last is not None and made[-1] is last else waiting).append(part)
         elif _computes_in_registers(part):
-            made.append([*waiting, part])
-            ties, waiting = [made[-1]], []
+            last = [*waiting, part]
+            made.append(last)
+            waiting = []
         elif isinstance(part, tirx.Bind):
+            if last is not None:  # markers behind the binding may use it
+                last += waiting
+                last, waiting = None, []
             made.append([part])
-            ties = []  # what follows may use it
         elif fills_shared_memory(part):
             made.append([part])
         else:
-            made.extend([marker] for marker in waiting)
-            made.append([part])
-            ties, waiting = [], []
-    if ties:
-        ties[-1].extend(waiting)
+            made += [[marker] for marker in waiting] + [[part]]
+            last, waiting = None, []
+    if last is not None:
+        last += waiting
     else:
-        made.extend([marker] for marker in waiting)
+        made += [[marker] for marker in waiting]
     return sequence([_as_one(group) for group in made])
 
 
@@ -150,12 +173,19 @@ def _scopes(stmt: Any) -> tuple[set[str], set[str]]:
 
     def visit(node: Any) -> None:
         if isinstance(node, tirx.BufferLoad):
-            touched.add(str(node.buffer.scope()) or "global")
+            touched.add(_scope(node))
         elif isinstance(node, tirx.BufferStore):
-            written.add(str(node.buffer.scope()) or "global")
-        elif isinstance(node, tirx.Call) and getattr(node.op, "name", "") == "tl.region":
-            if int(node.args[1]) & WRITE_MASK:
-                written.add(str(node.args[0].buffer.scope()) or "global")
+            written.add(_scope(node))
+        elif (
+            isinstance(node, tirx.Call)
+            and getattr(node.op, "name", "") == "tl.region"
+            and int(node.args[1]) & WRITE_MASK
+        ):
+            written.add(_scope(node.args[0]))
 
     tirx.stmt_functor.post_order_visit(stmt, visit)
     return touched, written
+
+
+def _scope(access: Any) -> str:
+    return str(access.buffer.scope()) or "global"

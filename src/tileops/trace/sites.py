@@ -28,7 +28,7 @@ class Range:
         name, lane: as the author gave them.
         group: position in :attr:`SiteTable.groups`.
         depth: ranges of the same group and lane that are open where it begins.
-        payload: ``""``, ``"i"`` (32-bit integer) or ``"f"`` (float32), carried by its begin.
+        payload: ``""``, ``"i"`` (int32), ``"u"`` (uint32) or ``"f"`` (float32), carried by its begin.
         instant: whether it is a zero-width mark.
         file, line: where the author wrote it.
     """
@@ -78,7 +78,7 @@ class SiteTable:
 
     Attributes:
         kernel: the PrimFunc's name.
-        target: ``"cuda"`` or ``"c"``: what clock and timer mean.
+        target: ``"cuda"`` or ``"c"``: what clock and timer mean; empty where the build did not know.
         max_events: as the author asked.
         groups, ranges, edges: see their types.
         sites: for each site, the events that share its record, in order, each as (kind, position in ``ranges``).

@@ -1,7 +1,6 @@
 """The layout of the ``slots`` buffer: what the device writes and the decoder reads.
 
-``slots`` has one line a CTA, in words of 64 bits. A line holds one row a group (two where TileLang may split the
-group's code over two physical threads, see :attr:`GroupLayout.writers`): a header of 8 words, then records.
+``slots`` has one line a CTA, in words of 64 bits. A line holds one row a group: a header of 8 words, then records.
 
 A record is one word, ``clock + (site << 48)``, modulo 2**64: one addition on the device, and ``record - begin`` gives
 the site in its top 16 bits and the cycles since the row's begin below, for as long as a launch lasts less than 2**47
@@ -19,9 +18,6 @@ WORD_BYTES = 8
 HEADER_WORDS = 8
 SITE_SHIFT = 48
 MAX_SITES = 1 << 16
-# Records may carry a clock read on another thread of the CTA just before the row was opened; this keeps the difference
-# of the two from borrowing from the site.
-CLOCK_BIAS = 1 << 47
 
 # Word 0 of a header, low half: a row that was opened, and one that was closed. A stale or foreign word is neither.
 STATE_OPEN = 0x54524F50
@@ -36,43 +32,39 @@ WORD_STATE, WORD_EVENTS, WORD_BEGIN, WORD_BEGIN_NS, WORD_END, WORD_END_NS, WORD_
 
 @dataclass(frozen=True)
 class GroupLayout:
-    """Where a group's rows lie in a CTA's line.
+    """Where a group's row lies in a CTA's line.
 
     Attributes:
-        offset: words from the begin of the line to the group's first row.
-        capacity: records that a row holds.
+        offset: words from the begin of the line to the row.
+        capacity: records that the row holds.
         record_words: 1, or 2 where records carry payloads.
-        writers: rows of the group. 2 in kernels that TileLang may specialize by itself: a marker before the split and
-            one behind it are then elected on two different physical threads, each with registers of its own.
     """
 
     offset: int
     capacity: int
     record_words: int
-    writers: int
 
     @property
     def row_words(self) -> int:
-        """Words in one row, header included: a multiple of 8, so that every row starts at a 64-byte boundary."""
+        """Words in the row, header included: a multiple of 8, so that every row starts at a 64-byte boundary."""
         return HEADER_WORDS + -(-self.capacity * self.record_words // 8) * 8
 
     @property
     def end(self) -> int:
-        """Words from the begin of the line to the end of the group's last row."""
-        return self.offset + self.writers * self.row_words
+        """Words from the begin of the line to the row's end."""
+        return self.offset + self.row_words
 
 
-def layout(payloads: list[bool], capacity: int, writers: int) -> list[GroupLayout]:
+def layout(payloads: list[bool], capacity: int) -> list[GroupLayout]:
     """The groups' places in a line, in order; the last one's ``end`` is the line's length in words.
 
     Args:
         payloads: for each group, whether any of its markers has a payload.
         capacity: records that a row holds.
-        writers: rows a group.
     """
     groups: list[GroupLayout] = []
     offset = 0
     for payload in payloads:
-        groups.append(GroupLayout(offset, capacity, 2 if payload else 1, writers))
+        groups.append(GroupLayout(offset, capacity, 2 if payload else 1))
         offset = groups[-1].end
     return groups

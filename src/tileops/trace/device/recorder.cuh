@@ -1,9 +1,9 @@
 // Records events from inside a CUDA kernel.
 //
 // TileLang prints three calls into the kernel: tileops_open at its start, tileops_mark* where markers stand, and
-// nothing at its end: closing a row is the recorder's destructor, because T.thread_return() becomes `return` and would
-// skip a call. The calls are macros over one Recorder object a group, so that the count of records stays in a
-// register; kept in memory it made a marker cost 231 cycles on an H200.
+// tileops_close at its end, which does nothing here: closing a row is the recorder's destructor, because
+// T.thread_return() becomes `return` and would skip a call. The calls are macros over one Recorder object a group, so
+// that the count of records stays in a register; kept in memory it made a marker cost 231 cycles on an H200.
 //
 // Layout and constants: see slots.py, which passes them in. No header is included, so that nvrtc takes it as well.
 
@@ -82,16 +82,14 @@ struct Recorder {
   // The bounds check, the election and the store are one predicated instruction sequence without a branch: a branch
   // around the store cost 66 cycles a marker against 16. The counter saturates, so that it can never wrap to a value
   // that passes the check again; addresses are computed from it, so that they stay inside the row in any case.
-  template <u32 kSite, u32 kEvents>
-  __device__ __forceinline__ void mark() {
-    store<kSite>();
-    advance<kEvents>();
+  __device__ __forceinline__ void mark(u32 site, u32 events) {
+    store(site);
+    advance(events);
   }
 
-  template <u32 kSite, u32 kEvents>
-  __device__ __forceinline__ void mark(u32 payload) {
-    store<kSite>(payload);
-    advance<kEvents>();
+  __device__ __forceinline__ void mark(u32 site, u32 events, u32 payload) {
+    store(site, payload);
+    advance(events);
   }
 
  private:
@@ -101,8 +99,7 @@ struct Recorder {
     return threadIdx.x >= producers && author_x + kThreadsX * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
   }
 
-  template <u32 kSite>
-  __device__ __forceinline__ void store() {
+  __device__ __forceinline__ void store(u32 site) {
     asm volatile(
         "{\n\t"
         ".reg .pred p;\n\t"
@@ -114,12 +111,11 @@ struct Recorder {
         "setp.lt.u32 p, %0, %1;\n\t"
         "mad.wide.u32 record, %0, %3, %2;\n\t"
         "@p st.global.v2.b32 [record + 64], {low, high};\n\t"
-        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "n"(kSite << 16)
+        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "r"(site << 16)
         : "memory");
   }
 
-  template <u32 kSite>
-  __device__ __forceinline__ void store(u32 payload) {
+  __device__ __forceinline__ void store(u32 site, u32 payload) {
     asm volatile(
         "{\n\t"
         ".reg .pred p;\n\t"
@@ -131,15 +127,14 @@ struct Recorder {
         "setp.lt.u32 p, %0, %1;\n\t"
         "mad.wide.u32 record, %0, %3, %2;\n\t"
         "@p st.global.v4.b32 [record + 64], {low, high, %5, %5};\n\t"
-        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "n"(kSite << 16), "r"(payload)
+        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "r"(site << 16), "r"(payload)
         : "memory");
   }
 
-  template <u32 kEvents>
-  __device__ __forceinline__ void advance() {
+  __device__ __forceinline__ void advance(u32 events) {
     const u32 next = count + 1;  // add and minimum become one instruction on Hopper, and fold in unrolled loops
     count = next < kCountLimit ? next : kCountLimit;
-    if (kEvents > 1) shared += kEvents - 1;
+    shared += events - 1;
   }
 };
 
@@ -148,9 +143,10 @@ struct Recorder {
 #define tileops_open(group, capacity, record_bytes, lead, threads_x, slots, grid_x, grid_y, grid_z) \
   tileops_trace::Recorder<capacity, record_bytes, lead, threads_x> tileops_recorder_##group(        \
       (tileops_trace::u64)(slots), (grid_x), (grid_y), (grid_z))
-#define tileops_mark(group, site, events) tileops_recorder_##group.mark<site, events>()
+#define tileops_close(group)
+#define tileops_mark(group, site, events) tileops_recorder_##group.mark(site, events)
 // Variadic, because a payload's C++ may hold commas that no parentheses protect.
 #define tileops_mark_i32(group, site, events, ...) \
-  tileops_recorder_##group.mark<site, events>(tileops_trace::bits(__VA_ARGS__))
+  tileops_recorder_##group.mark(site, events, tileops_trace::bits(__VA_ARGS__))
 #define tileops_mark_f32(group, site, events, ...) \
-  tileops_recorder_##group.mark<site, events>(tileops_trace::bits((float)(__VA_ARGS__)))
+  tileops_recorder_##group.mark(site, events, tileops_trace::bits((float)(__VA_ARGS__)))

@@ -18,12 +18,16 @@ constexpr uint32_t kStateDone = 0x5452444Eu;
 constexpr uint32_t kCountLimit = 0xFFFFFFFEu;
 constexpr int kHeaderWords = 8;
 
+// One group's row, in the block that runs. Counts saturate, so that they never wrap to one that passes a bounds check.
 struct Recorder {
   uint64_t *row;
-  uint32_t count, events, capacity, record_words;
+  uint32_t capacity, record_words;
+  uint32_t count;   // records attempted
+  uint32_t events;  // events attempted
 };
 
 static thread_local Recorder recorders[TILEOPS_GROUPS];
+static thread_local uint64_t last_clock;
 
 static inline uint64_t timer_now() {
   struct timespec now;
@@ -31,7 +35,7 @@ static inline uint64_t timer_now() {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static inline uint64_t clock_now() {
+static inline uint64_t counter_now() {
 #if defined(__x86_64__)
   return __rdtsc();
 #elif defined(__aarch64__)
@@ -43,35 +47,47 @@ static inline uint64_t clock_now() {
 #endif
 }
 
+// Never earlier than the reading before, also where the thread moved to a core whose counter is a little behind.
+static inline uint64_t clock_now() {
+  const uint64_t now = counter_now();
+  if ((int64_t)(now - last_clock) > 0) last_clock = now;
+  return last_clock;
+}
+
 static inline uint64_t pack(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
 
+static inline uint32_t saturated(uint32_t count, uint32_t more) {
+  return count < kCountLimit - more ? count + more : kCountLimit;
+}
+
 static inline void mark(int32_t group, int32_t site, int32_t events, uint32_t payload) {
-  const uint64_t record = clock_now() + ((uint64_t)(uint32_t)site << 48);
+  const uint64_t record = clock_now() + ((uint64_t)site << 48);
   Recorder &recorder = recorders[group];
   if (recorder.count < recorder.capacity) {
     uint64_t *word = recorder.row + kHeaderWords + (uint64_t)recorder.count * recorder.record_words;
     word[0] = record;
     if (recorder.record_words == 2) word[1] = payload;
   }
-  if (recorder.count < kCountLimit) recorder.count += 1;
-  recorder.events = recorder.events < kCountLimit - (uint32_t)events ? recorder.events + (uint32_t)events : kCountLimit;
+  recorder.count = saturated(recorder.count, 1);
+  recorder.events = saturated(recorder.events, (uint32_t)events);
 }
 
 }  // namespace tileops_trace
 
 extern "C" {
 
-static int32_t tileops_open(int32_t group, int32_t capacity, int32_t record_bytes, int64_t *row, int32_t grid_x,
-                            int32_t grid_y, int32_t grid_z) {
+static int32_t tileops_open(int32_t group, int32_t capacity, int32_t record_bytes, int32_t /*lead*/,
+                            int32_t /*threads_x*/, int64_t *row, int32_t grid_x, int32_t grid_y, int32_t grid_z) {
   using namespace tileops_trace;
   uint64_t *header = (uint64_t *)row;
-  recorders[group] = {header, 0, 0, (uint32_t)capacity, (uint32_t)record_bytes / 8};
+  recorders[group] = {header, (uint32_t)capacity, (uint32_t)record_bytes / 8, 0, 0};
   header[0] = kStateOpen;
   header[1] = pack(0, (uint32_t)sched_getcpu());
   header[6] = pack((uint32_t)grid_x, (uint32_t)grid_y);
   header[7] = (uint32_t)grid_z;
-  header[3] = timer_now();
+  // Clock, then timer, here and at the end: what lies between the two then drops out of the row's length.
   header[2] = clock_now();
+  header[3] = timer_now();
   return 0;
 }
 

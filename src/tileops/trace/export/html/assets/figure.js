@@ -1,9 +1,13 @@
 // One CTA's figure. Plotly draws axis, bars, arrows and instants, and zooms and pans along x. A canvas above it holds
-// what must stay in proportion while Plotly stretches its own drawing during a zoom: labels, the gaps between
-// neighbouring bars, the torn ends of cut ranges, and what the pointer is on.
+// what must keep its shape while Plotly stretches its own drawing during a zoom: labels, arrowheads, the gaps between
+// neighbouring bars, the hatching and torn ends of cut ranges, and what the pointer is on.
+//
+// Plotly makes an SVG element a bar, which is slow where there are many: with 6,000 bars and 2,000 arrows one step of a
+// zoom took 1.5 s, the same on the canvas 25 ms (headless Chromium on two busy cores). So above MOST_SHAPES the canvas
+// draws bars, arrows and instants too, in the same places, and Plotly keeps the axis and the gestures.
 
 import { colourOf, inkOn } from "./palette.js";
-import { integer } from "./format.js";
+import { integer, shown } from "./format.js";
 import { BAR, Scene, layOut, within } from "./model.js";
 
 const RIGHT = 18; // px right of the plot: half of the last tick's label
@@ -12,12 +16,14 @@ const BOTTOM = 48; // ticks and the axis's title
 const NARROW = 640; // px: below, a row's name stands above its bars
 const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
 const LABEL_PAD = 5;
+const MOST_SHAPES = 1500;
 // A bar of no width is not drawn at all. This is less than a clock can tell, and Plotly widens it to a pixel.
 const LEAST_WIDTH = 0.01;
 
 /**
  * @typedef {{kind: "slice" | "instant" | "flow", index: number}} Hit
  * @typedef {{names: Set<string>, edges: Set<number>}} Hidden
+ * @typedef {ReturnType<typeof readTheme>} Theme
  */
 
 export class Figure {
@@ -33,6 +39,7 @@ export class Figure {
     this.rowsElement = append(host, "div", "rows");
     this.plot = append(host, "div", "plot");
     this.canvas = /** @type {HTMLCanvasElement} */ (append(host, "canvas", "overlay"));
+    this.namesElement = append(host, "div", "row-names");
     /** @type {Scene | null} */
     this.scene = null;
     /** @type {Hit | null} */
@@ -61,13 +68,15 @@ export class Figure {
 
   /** Draws everything anew: another CTA, width, theme or choice of what is hidden. */
   render() {
-    if (!this.events) return;
     const { head, hidden } = this;
+    this._hover(null, null);
+    this.scene = null;
+    // Nothing to draw, or nowhere: a CTA without events hides the figure.
+    if (!this.events || !this.host.clientWidth) return;
     this.width = Math.max(240, this.host.clientWidth);
     const headings = this.width < NARROW;
     const layout = layOut(head.lanes, headings);
     this.height = layout.height;
-    this._hover(null, null);
     this.scene = new Scene(head, this.events, layout.rows, /** @type {Hidden} */ (hidden));
     this._fillRows(layout.rows, headings);
     const end = Math.max(this.cycles || 0, this.scene.end, LEAST_SPAN);
@@ -75,8 +84,9 @@ export class Figure {
     this.full = [this.scene.begin - margin, end + margin];
     if (this.span) this.span = within(this.span, this.full, LEAST_SPAN);
     this.theme = readTheme(this.host);
+    this.dense = this.scene.slices.length + this.scene.flows.length + this.scene.instants.length > MOST_SHAPES;
     this.host.style.height = `${TOP + this.height + BOTTOM}px`;
-    this.busy = window.Plotly.react(this.plot, this._traces(), this._layout(), {
+    this.busy = window.Plotly.react(this.plot, this.dense ? [] : this._traces(), this._layout(), {
       displayModeBar: false,
       doubleClick: false,
       scrollZoom: true,
@@ -113,12 +123,6 @@ export class Figure {
     this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": [...(this.span || this.full)] });
   }
 
-  /** @param {Set<string>} names @param {Set<number>} edges */
-  hide(names, edges) {
-    this.hidden = { names, edges };
-    this.render();
-  }
-
   // Plotly ------------------------------------------------------------------------------------------------------------
 
   _traces() {
@@ -126,12 +130,6 @@ export class Figure {
     const scene = /** @type {Scene} */ (this.scene);
     const { slices, instants, flows } = scene.events;
     const nameOf = (/** @type {number} */ i) => head.ranges[slices.range[i]][1];
-    const colours = new Map();
-    const colour = (/** @type {string} */ name) => {
-      if (!colours.has(name)) colours.set(name, colourOf(name));
-      return colours.get(name);
-    };
-    const anyCut = scene.slices.some((i) => slices.cut[i]);
     const bars = {
       type: "bar",
       name: "ranges",
@@ -142,36 +140,17 @@ export class Figure {
       width: BAR,
       hoverinfo: "skip",
       marker: {
-        color: scene.slices.map((i) => colour(nameOf(i))),
+        color: scene.slices.map((i) => colourOf(nameOf(i))),
         line: { width: 0 },
-        ...(anyCut && {
-          pattern: {
-            shape: scene.slices.map((i) => (slices.cut[i] ? "/" : "")),
-            fillmode: "overlay",
-            fgcolor: theme.surface,
-            fgopacity: 0.75,
-            size: 7,
-            solidity: 0.4,
-          },
-        }),
       },
     };
     const arrows = {
       type: "scatter",
       name: "arrows",
-      mode: "lines+markers",
+      mode: "lines",
       x: scene.flows.flatMap((i) => [flows.start[i], flows.end[i], null]),
       y: scene.flows.flatMap((i) => [scene.flowFrom[i], scene.flowTo[i], null]),
       line: { color: theme.arrow, width: 1, simplify: false },
-      marker: {
-        symbol: "arrow",
-        angleref: "previous",
-        // The head belongs to the arrow's end alone.
-        size: scene.flows.flatMap(() => [0, 8, 0]),
-        color: theme.arrowHead,
-        opacity: 1,
-        line: { width: 0 },
-      },
       hoverinfo: "skip",
     };
     const marks = {
@@ -184,7 +163,7 @@ export class Figure {
         symbol: "triangle-down",
         size: 10,
         opacity: 1,
-        color: scene.instants.map((i) => colour(head.marks[instants.mark[i]][1])),
+        color: scene.instants.map((i) => colourOf(head.marks[instants.mark[i]][1])),
         line: { width: 1, color: theme.ink },
       },
       hoverinfo: "skip",
@@ -251,24 +230,26 @@ export class Figure {
   /** @param {import("./model.js").Row[]} rows @param {boolean} headings */
   _fillRows(rows, headings) {
     this.rowsElement.replaceChildren();
+    this.namesElement.replaceChildren();
     this.host.classList.toggle("headings", headings);
     const names = rows.map((row) => {
       const band = append(this.rowsElement, "div", row.first ? "row first" : "row");
       band.style.top = `${TOP + row.top}px`;
       band.style.height = `${row.height}px`;
-      const name = append(band, "div", "row-name");
-      name.title = `${row.group} / ${row.lane}`;
-      append(name, "span", "group").textContent = row.group;
+      const name = append(/** @type {HTMLElement} */ (this.namesElement), "div", "row-name");
+      name.style.top = `${TOP + row.top}px`;
+      name.title = `${shown(row.group)} / ${shown(row.lane)}`;
+      append(name, "span", "group").textContent = shown(row.group);
       append(name, "span", "slash").textContent = " / ";
-      append(name, "span", "lane").textContent = row.lane;
+      append(name, "span", "lane").textContent = shown(row.lane);
       return name;
     });
     if (headings) {
       this.left = 10;
-      names.forEach((name) => (name.style.width = `${this.width - 20}px`));
+      names.forEach((name) => (name.style.maxWidth = `${this.width - 20}px`));
       return;
     }
-    const widest = Math.max(60, ...names.map((name) => name.scrollWidth));
+    const widest = Math.max(60, ...names.map((name) => Math.ceil(name.getBoundingClientRect().width) + 1));
     const most = Math.min(280, 0.3 * this.width);
     this.left = Math.ceil(Math.min(widest, most)) + 14;
     names.forEach((name) => (name.style.width = `${/** @type {number} */ (this.left) - 14}px`));
@@ -299,6 +280,7 @@ export class Figure {
     const ratio = window.devicePixelRatio || 1;
     const left = /** @type {number} */ (this.left);
     const width = this.width - left - RIGHT;
+    const toPixels = this._scale();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.canvas.height);
     context.save();
@@ -306,15 +288,17 @@ export class Figure {
     context.rect(left, 0, width, TOP + /** @type {number} */ (this.height));
     context.clip();
     context.translate(left, TOP);
-    this._drawBars(context, scene, this._scale(), width);
-    if (this.hit) this._drawHit(context, scene, this.hit, this._scale());
+    this._drawBars(context, scene, toPixels, width);
+    this._drawArrows(context, scene, toPixels, width);
+    if (this.dense) this._drawInstants(context, scene, toPixels, width);
+    if (this.hit) this._drawHit(context, scene, this.hit, toPixels);
     context.restore();
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {(c: number) => number} toPixels @param {number} width */
   _drawBars(context, scene, toPixels, width) {
     const { slices } = scene.events;
-    const theme = /** @type {ReturnType<typeof readTheme>} */ (this.theme);
+    const theme = /** @type {Theme} */ (this.theme);
     context.textBaseline = "middle";
     context.font = `500 12px ${theme.font}`;
     for (const i of scene.slices) {
@@ -322,13 +306,66 @@ export class Figure {
       const to = toPixels(slices.start[i] + slices.duration[i]);
       if (to < 0 || from > width) continue;
       const top = scene.sliceTop[i];
+      if (this.dense) {
+        context.fillStyle = colourOf(this.head.ranges[slices.range[i]][1]);
+        // Anti-aliasing makes a bar of half a pixel half as strong: a row that is busy for 12% of the time looks it.
+        context.fillRect(from, top, Math.max(to - from, 0.4), BAR);
+      }
       if (to - from >= 4) {
         context.fillStyle = theme.surface;
         context.fillRect(from - 0.5, top, 1, BAR);
       }
-      if (slices.cut[i]) drawTorn(context, to, top, theme);
+      if (slices.cut[i]) drawCut(context, Math.max(from, -BAR), Math.max(to, from + 1), top, theme);
       const [left, right] = [Math.max(from, 0), Math.min(to, width)];
       if (right - left >= 16) this._drawLabel(context, i, left, right, top + BAR / 2 + 0.5);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {(c: number) => number} toPixels @param {number} width */
+  _drawArrows(context, scene, toPixels, width) {
+    const { start, end } = scene.events.flows;
+    const theme = /** @type {Theme} */ (this.theme);
+    const shown = scene.flows.filter((i) => toPixels(end[i]) >= 0 && toPixels(start[i]) <= width);
+    // Heads of arrows that stand closer than they are wide would be one black band.
+    const room = width / Math.max(shown.length, 1);
+    const size = Math.min(9, Math.max(4, 0.75 * room));
+    if (this.dense) {
+      context.strokeStyle = theme.arrow;
+      context.lineWidth = 1;
+      context.globalAlpha = Math.min(1, Math.max(0.15, room / 8));
+      context.beginPath();
+      for (const i of shown) {
+        context.moveTo(toPixels(start[i]), scene.flowFrom[i]);
+        context.lineTo(toPixels(end[i]), scene.flowTo[i]);
+      }
+      context.stroke();
+    }
+    context.fillStyle = theme.arrowHead;
+    context.globalAlpha = Math.min(1, room / 8);
+    for (const i of room < 1.5 ? [] : shown) {
+      const x = toPixels(end[i]);
+      if (x > width + size) continue;
+      drawHead(context, x, scene.flowTo[i], Math.atan2(scene.flowTo[i] - scene.flowFrom[i], x - toPixels(start[i])), size);
+    }
+    context.globalAlpha = 1;
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {(c: number) => number} toPixels @param {number} width */
+  _drawInstants(context, scene, toPixels, width) {
+    const { time, mark } = scene.events.instants;
+    context.strokeStyle = /** @type {Theme} */ (this.theme).ink;
+    context.lineWidth = 1;
+    for (const i of scene.instants) {
+      const x = toPixels(time[i]);
+      if (x < -6 || x > width + 6) continue;
+      context.fillStyle = colourOf(this.head.marks[mark[i]][1]);
+      context.beginPath();
+      context.moveTo(x - 5.5, scene.markTop[i] - 6);
+      context.lineTo(x + 5.5, scene.markTop[i] - 6);
+      context.lineTo(x, scene.markTop[i] + 3);
+      context.closePath();
+      context.fill();
+      context.stroke();
     }
   }
 
@@ -336,18 +373,17 @@ export class Figure {
   _drawLabel(context, i, left, right, middle) {
     const { slices } = /** @type {Scene} */ (this.scene).events;
     const name = this.head.ranges[slices.range[i]][1];
+    const text = shown(name);
     const room = right - left - 2 * LABEL_PAD;
-    const label = this._fitted(context, name, room);
+    const label = this._fitted(context, text, room);
     if (!label) return;
-    context.fillStyle = inkOn(colourOf(name));
     if (slices.cut[i]) {
       // Hatching under a label makes it hard to read.
-      context.save();
       context.fillStyle = colourOf(name);
       context.fillRect(left + LABEL_PAD - 3, middle - 8, label.width + 6, 15);
-      context.restore();
     }
-    const detail = label.text === name && !slices.cut[i] ? integer(slices.duration[i]) : "";
+    context.fillStyle = inkOn(colourOf(name));
+    const detail = label.text === text && !slices.cut[i] ? integer(slices.duration[i]) : "";
     const more = detail ? this._measure(context, detail) + 7 : 0;
     if (more && label.width + more <= room) {
       const at = left + (right - left - label.width - more) / 2;
@@ -390,7 +426,7 @@ export class Figure {
 
   /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {Hit} hit @param {(c: number) => number} toPixels */
   _drawHit(context, scene, hit, toPixels) {
-    const theme = /** @type {ReturnType<typeof readTheme>} */ (this.theme);
+    const theme = /** @type {Theme} */ (this.theme);
     const { slices, flows, instants } = scene.events;
     const outline = (/** @type {number} */ i) => {
       const from = toPixels(slices.start[i]);
@@ -438,7 +474,8 @@ export class Figure {
     this.host.addEventListener("pointerleave", leave);
     this.host.addEventListener("wheel", (event) => this._wheel(event), { capture: true, passive: false });
     new ResizeObserver(() => {
-      if (this.scene && Math.max(240, this.host.clientWidth) !== this.width) this.render();
+      const { clientWidth } = this.host;
+      if (clientWidth && (!this.scene || Math.max(240, clientWidth) !== this.width)) this.render();
     }).observe(this.host);
   }
 
@@ -499,30 +536,55 @@ function readTheme(element) {
   };
 }
 
-/** A torn edge at x, where a cut range ends though nothing ended it. */
-function drawTorn(
-  /** @type {CanvasRenderingContext2D} */ context,
-  /** @type {number} */ x,
-  /** @type {number} */ top,
-  /** @type {{surface: string, ink: string}} */ theme,
-) {
+/**
+ * Hatches a range that nothing ended, and tears its end.
+ * @param {CanvasRenderingContext2D} context @param {number} from @param {number} to @param {number} top
+ * @param {Theme} theme
+ */
+function drawCut(context, from, to, top, theme) {
+  context.save();
+  context.beginPath();
+  context.rect(from, top, to - from, BAR);
+  context.clip();
+  context.strokeStyle = theme.surface;
+  context.globalAlpha = 0.7;
+  context.lineWidth = 2;
+  context.beginPath();
+  // Strokes lie on one grid for all bars, and none is drawn outside of what is seen.
+  const last = Math.min(to, context.canvas.width);
+  for (let x = Math.floor((from - BAR) / 7) * 7; x < last; x += 7) {
+    context.moveTo(x, top + BAR);
+    context.lineTo(x + BAR, top);
+  }
+  context.stroke();
+  context.restore();
   const teeth = 4;
   const tooth = BAR / teeth;
   const edge = new Path2D();
-  edge.moveTo(x, top);
+  edge.moveTo(to, top);
   for (let i = 0; i < teeth; i += 1) {
-    edge.lineTo(x - 4, top + (i + 0.5) * tooth);
-    edge.lineTo(x, top + (i + 1) * tooth);
+    edge.lineTo(to - 4, top + (i + 0.5) * tooth);
+    edge.lineTo(to, top + (i + 1) * tooth);
   }
   const gap = new Path2D(edge);
-  gap.lineTo(x + 1, top + BAR);
-  gap.lineTo(x + 1, top);
+  gap.lineTo(to + 1, top + BAR);
+  gap.lineTo(to + 1, top);
   gap.closePath();
   context.fillStyle = theme.surface;
   context.fill(gap);
   context.strokeStyle = theme.ink;
   context.lineWidth = 1;
   context.stroke(edge);
+}
+
+/** @param {CanvasRenderingContext2D} context @param {number} x @param {number} y @param {number} angle @param {number} size */
+function drawHead(context, x, y, angle, size) {
+  context.beginPath();
+  context.moveTo(x, y);
+  context.lineTo(x - size * Math.cos(angle - 0.4), y - size * Math.sin(angle - 0.4));
+  context.lineTo(x - size * Math.cos(angle + 0.4), y - size * Math.sin(angle + 0.4));
+  context.closePath();
+  context.fill();
 }
 
 /** @param {CanvasRenderingContext2D} context @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 */
@@ -532,11 +594,5 @@ function drawArrow(context, x0, y0, x1, y1) {
   context.moveTo(x0, y0);
   context.lineTo(x1 - 6 * Math.cos(angle), y1 - 6 * Math.sin(angle));
   context.stroke();
-  context.beginPath();
-  context.moveTo(x1, y1);
-  for (const side of [-1, 1]) {
-    context.lineTo(x1 - 10 * Math.cos(angle + side * 0.4), y1 - 10 * Math.sin(angle + side * 0.4));
-  }
-  context.closePath();
-  context.fill();
+  drawHead(context, x1, y1, angle, 11);
 }

@@ -23,6 +23,7 @@ export function nanoseconds(value) {
 export function time(value) {
   if (!Number.isFinite(value)) return MISSING;
   const size = Math.abs(value);
+  if (size === 0) return "0 ns";
   const [scale, unit] = size < 1e3 ? [1, "ns"] : size < 1e6 ? [1e3, "µs"] : size < 1e9 ? [1e6, "ms"] : [1e9, "s"];
   return `${withMinus(three(value / scale))} ${unit}`;
 }
@@ -42,6 +43,24 @@ export function clock(value) {
 /** @param {number} value 1 is the whole */
 export function percent(value) {
   return Number.isFinite(value) ? `${(100 * value).toFixed(1)}%` : MISSING;
+}
+
+/**
+ * A name on one line, with nothing in it that acts on the text around it: what breaks lines or turns the direction of
+ * writing is spelled out.
+ * @param {string} text
+ */
+export function shown(text) {
+  if (text === "") return "(no name)";
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
+    const known = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[character];
+    return known ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+/** A date as it comes in ISO 8601, easier on the eye; anything else as it is. @param {string} text */
+export function date(text) {
+  return text.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)$/, "$1 $2 UTC");
 }
 
 /** @param {number} count @param {string} one @param {string} [many] */

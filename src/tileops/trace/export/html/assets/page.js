@@ -2,7 +2,7 @@
 // through textContent, and never as HTML.
 
 import { colourOf } from "./palette.js";
-import { PAYLOAD_NONE, clock, counted, integer, nanoseconds, payload, percent, time } from "./format.js";
+import { PAYLOAD_NONE, clock, counted, date, integer, nanoseconds, payload, percent, shown, time } from "./format.js";
 import { unpack } from "./recording.js";
 import { summarize } from "./model.js";
 import { coordinates, matching } from "./filter.js";
@@ -31,7 +31,9 @@ function make(tag, className = "", ...children) {
 
 /** A name of the recording's: kept apart from the text around it, whatever its direction. @param {string} text */
 function named(text) {
-  return make("bdi", "name", text === "" ? "(no name)" : text);
+  const element = make("bdi", "name", shown(text));
+  element.title = shown(text);
+  return element;
 }
 
 /** @param {HTMLElement} list @param {[string, string | Node, string?][]} facts title, value and class */
@@ -71,7 +73,6 @@ class Page {
     } else {
       byId("picker").hidden = true;
       byId("panel").hidden = true;
-      fillAlerts(byId("cta-alerts"), []);
       byId("alerts").append(make("p", "alert", "This recording holds no CTA."));
     }
     document.documentElement.dataset.ready = "true";
@@ -82,8 +83,8 @@ class Page {
   fillHeader() {
     const { head, recording } = this;
     const meta = head.meta;
-    document.title = head.title;
-    byId("title").textContent = head.title;
+    document.title = shown(head.title);
+    byId("title").textContent = shown(head.title);
     const kernel = String(meta.kernel ?? "");
     const grid = head.grid.join(" × ");
     const launch = [
@@ -91,9 +92,9 @@ class Page {
       meta.device,
       meta.target && `target ${meta.target}`,
       `grid ${grid}`,
-      meta.date,
+      meta.date && date(String(meta.date)),
     ].filter((part) => part !== undefined && part !== null && part !== "" && part !== false);
-    byId("launch").replaceChildren(...launch.map((part) => make("span", "", String(part))));
+    byId("launch").replaceChildren(...launch.map((part) => make("span", "", shown(String(part)))));
     const dropped = recording.total("dropped");
     const unfinished = recording.count - recording.total("finished");
     fillFacts(byId("facts"), [
@@ -110,12 +111,12 @@ class Page {
     if (meta.versions && !versions.length) rows.push(["versions", meta.versions]);
     byId("meta").replaceChildren(
       ...rows.flatMap(([key, value]) => [
-        make("dt", "", String(key)),
-        make("dd", "", typeof value === "object" ? JSON.stringify(value) : String(value)),
+        make("dt", "", shown(String(key))),
+        make("dd", "", shown(typeof value === "object" ? JSON.stringify(value) : String(value))),
       ]),
     );
     const made = versions.map(([name, version]) => `${name} ${version}`).join(" · ");
-    byId("details").after(make("p", "versions", made));
+    byId("details").after(make("p", "versions", shown(made)));
   }
 
   /** @param {number} dropped @param {number} unfinished */
@@ -137,7 +138,7 @@ class Page {
       alerts.push(["bad", `${counted(unfinished, "CTA")} did not finish and cannot be trusted: ${names.join(", ")}${more}.`]);
     }
     if (head.neverFired.length) {
-      alerts.push(["warn", `${counted(head.neverFired.length, "marker")} never fired in this launch`, head.neverFired]);
+      alerts.push(["warn", `${counted(head.neverFired.length, "marker")} never fired in this launch`, head.neverFired.map(shown)]);
     }
     fillAlerts(byId("alerts"), alerts);
   }
@@ -157,9 +158,9 @@ class Page {
       const tab = make("button", "tab", make("span", "block", coordinates(block, this.head.grid)), " ");
       tab.append(make("span", "linear", `#${number}`));
       tab.type = "button";
-      tab.role = "tab";
+      tab.setAttribute("role", "tab");
+      tab.setAttribute("aria-selected", "false");
       tab.tabIndex = -1;
-      tab.ariaSelected = "false";
       tab.setAttribute("aria-controls", "panel");
       tab.dataset.position = String(position);
       if (!finished) tab.classList.add("unfinished");
@@ -185,17 +186,25 @@ class Page {
     }
     byId("found").textContent = positions ? `${integer(positions.length)} of ${integer(count)}` : counted(count, "CTA");
     byId("picker").classList.toggle("none", positions !== null && positions.length === 0);
+    this.fade();
+  }
+
+  /** Fades the strip's edges where it goes on behind them. */
+  fade() {
+    const { scrollLeft, clientWidth, scrollWidth, classList } = byId("tabs");
+    classList.toggle("more-left", scrollLeft > 1);
+    classList.toggle("more-right", scrollLeft + clientWidth < scrollWidth - 1);
   }
 
   /** @param {number} position */
   open(position) {
     const tabs = /** @type {any[]} */ (this.tabs);
     if (this.position >= 0) {
-      tabs[this.position].ariaSelected = "false";
+      tabs[this.position].setAttribute("aria-selected", "false");
       tabs[this.position].tabIndex = -1;
     }
     this.position = position;
-    tabs[position].ariaSelected = "true";
+    tabs[position].setAttribute("aria-selected", "true");
     tabs[position].tabIndex = 0;
     this.reveal(tabs[position]);
     this.showCta();
@@ -246,7 +255,7 @@ class Page {
     }
     for (const row of this.events.rows) {
       if (row.dropped) {
-        alerts.push(["bad", `${row.group}: ${counted(row.dropped, "event")} dropped after the first ${integer(row.recorded)}.`]);
+        alerts.push(["bad", `${shown(row.group)}: ${counted(row.dropped, "event")} dropped after the first ${integer(row.recorded)}.`]);
       }
     }
     const cut = this.events.slices.cut.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
@@ -303,7 +312,7 @@ class Page {
     const others = [...all].filter((other) => other !== key);
     const chip = make("button", "chip", ...content);
     chip.type = "button";
-    chip.ariaPressed = String(!hidden.has(key));
+    chip.setAttribute("aria-pressed", String(!hidden.has(key)));
     chip.title = "Click to hide or show, Shift-click to show this one alone";
     chip.addEventListener("click", (/** @type {MouseEvent} */ event) => {
       if (event.shiftKey) {
@@ -322,7 +331,7 @@ class Page {
   fillTotals() {
     const { head, cta } = this;
     const lines = summarize(head, this.events).map((line) => {
-      const share = cta.cycles > 0 ? line.total / cta.cycles : NaN;
+      const share = cta.cycles > 0 && line.count ? line.total / cta.cycles : NaN;
       const swatch = make("span", "swatch");
       swatch.style.background = colourOf(line.name);
       const meter = make("span", "meter", make("span"));
@@ -333,12 +342,12 @@ class Page {
       if (line.cut) count.append(make("small", "", ` + ${integer(line.cut)} cut`));
       return make(
         "tr", "",
-        make("th", "", swatch, named(line.name)),
-        make("td", "where", named(line.group), " / ", named(line.lane)),
+        make("th", "", swatch, named(line.name), make("span", "below", named(line.group), " / ", named(line.lane))),
+        make("td", "where wide", named(line.group), " / ", named(line.lane)),
         count,
         make("td", "number", whole(line.total / line.count)),
-        make("td", "number", whole(line.least)),
-        make("td", "number", whole(line.greatest)),
+        make("td", "number wide", whole(line.least)),
+        make("td", "number wide", whole(line.greatest)),
         make("td", "number", whole(line.total)),
         make("td", "number share", meter, make("span", "percent", percent(share))),
       );
@@ -461,6 +470,8 @@ class Page {
       },
       { passive: false },
     );
+    byId("tabs").addEventListener("scroll", () => this.fade());
+    new ResizeObserver(() => this.fade()).observe(byId("tabs"));
     byId("previous").addEventListener("click", () => this.step(-1));
     byId("next").addEventListener("click", () => this.step(1));
     byId("fit").addEventListener("click", () => this.figure.fit());
@@ -470,5 +481,12 @@ class Page {
   }
 }
 
-const recording = await unpack(JSON.parse(byId("head").textContent), byId("block").textContent);
-window.tileops = new Page(recording);
+try {
+  const recording = await unpack(JSON.parse(byId("head").textContent), byId("block").textContent);
+  window.tileops = new Page(recording);
+} catch (error) {
+  const old = typeof DecompressionStream === "undefined";
+  const text = old ? "This browser is too old for this page: it needs DecompressionStream (2023)." : String(error);
+  byId("alerts").append(make("p", "alert bad", text));
+  throw error;
+}

@@ -1,0 +1,398 @@
+"""The decoder against the model of ``model.py``, and against buffers that no launch leaves."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tileops.trace import Timeline, TraceError
+from tileops.trace import decode as decode_module
+from tileops.trace.decode import decode_lines
+from tileops.trace.sites import BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
+from tileops.trace.slots import HEADER_WORDS, STATE_DONE, STATE_OPEN, layout
+
+from . import model
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def launch_of(seed: int, target: str = "cuda") -> tuple[model.Launch, np.ndarray]:
+    rand = random.Random(seed)
+    launch = model.random_launch(rand, model.random_kernel(rand, target))
+    return launch, model.slots_of(launch, rand)
+
+
+def tables_of(timeline: Timeline) -> dict[str, list[tuple[Any, ...]]]:
+    """A Timeline's tables in the model's shape."""
+
+    def rows(table: Any, *columns: str) -> list[tuple[Any, ...]]:
+        return [tuple(getattr(row, column) for column in columns) for row in table]
+
+    return {
+        "slices": rows(
+            timeline.slices, "cta", "group", "lane", "name", "start", "duration", "payload", "depth", "cut"
+        ),
+        "instants": rows(timeline.instants, "cta", "group", "lane", "name", "time", "payload"),
+        "flows": rows(
+            timeline.flows, "cta", "src", "dst", "src_group", "dst_group", "src_slice", "dst_slice", "occurrence",
+            "start", "end",
+        ),
+        "rows": rows(timeline.rows, "cta", "group", "recorded", "dropped", "finished"),
+        "ctas": rows(timeline.ctas, "cta", "sm", "cycles", "recorded", "dropped", "finished"),
+        "never_fired": [int(text.rpartition(":")[2]) for text in timeline.never_fired],
+    }  # fmt: skip
+
+
+def check_against_model(lines: np.ndarray, table: SiteTable) -> Timeline:
+    timeline = decode_lines(lines, table)
+    expected, got = model.decode(lines, table), tables_of(timeline)
+    for name in got:
+        # NaN payloads are equal only as texts.
+        assert list(map(repr, got[name])) == list(map(repr, expected[name])), name
+    return timeline
+
+
+@settings(max_examples=200, deadline=None)
+@given(SEEDS, st.sampled_from(["cuda", "c"]), st.sampled_from([1, 40, 1 << 16]))
+def test_decodes_what_the_model_decodes(seed: int, target: str, block: int) -> None:
+    launch, lines = launch_of(seed, target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode_module, "_BLOCK_RECORDS", block)
+        timeline = check_against_model(lines, launch.kernel.table)
+    # What the model read is what was made up.
+    done = [all(row.state == "done" for row in cta.rows) for cta in launch.ctas]
+    sites = launch.kernel.table.sites
+    attempted = [sum(len(sites[r[0]]) for row in cta.rows for r in row.records) for cta in launch.ctas]
+    assert timeline.grid == launch.grid
+    assert timeline.ctas.finished.tolist() == done
+    assert (timeline.ctas.recorded + timeline.ctas.dropped).tolist() == [n * d for n, d in zip(attempted, done)]
+    x, y, z = launch.grid
+    where = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
+    assert list(zip(timeline.ctas.x.tolist(), timeline.ctas.y.tolist(), timeline.ctas.z.tolist())) == where
+    check_consistent(timeline)
+
+
+def check_consistent(timeline: Timeline) -> None:
+    """What holds of every Timeline, whatever was recorded."""
+    slices, ctas = timeline.slices, timeline.ctas
+    flows, instants = timeline.flows, timeline.instants
+    for table, times in (
+        (slices, (slices.start, slices.start + slices.duration)),
+        (instants, (instants.time,)),
+        (flows, (flows.start, flows.end)),
+    ):
+        assert ctas.finished[table.cta].all()
+        assert all(((time >= 0) & (time <= ctas.cycles[table.cta])).all() for time in times)
+        assert (np.diff(table.cta) >= 0).all()
+    assert (slices.duration >= 0).all()
+    # Without tolerance: nanoseconds are kept so that these sums are exact.
+    known = ~np.isnan(slices.start_ns)
+    assert (known == ~np.isnan(ctas.begin_ns)[slices.cta]).all()
+    begin_ns, end_ns = ctas.begin_ns[slices.cta], ctas.end_ns[slices.cta]
+    assert (slices.start_ns >= begin_ns)[known].all()
+    assert (slices.duration_ns >= 0)[known].all()
+    assert (slices.start_ns + slices.duration_ns <= end_ns)[known].all()
+    assert (np.isnan(ctas.begin_ns) | ctas.finished).all()
+    assert ctas.recorded[~ctas.finished].sum() == 0
+    assert (slices.cta[flows.src_slice] == flows.cta).all()
+    assert (slices.cta[flows.dst_slice] == flows.cta).all()
+
+
+# Damage -------------------------------------------------------------------------------------------------------------
+
+
+def _flip(lines: np.ndarray, rand: random.Random) -> None:
+    line, word = rand.randrange(lines.shape[0]), rand.randrange(lines.shape[1])
+    lines[line, word] ^= np.uint64(1 << rand.randrange(64))
+
+
+def _flip_header(lines: np.ndarray, rand: random.Random) -> None:
+    lines[rand.randrange(len(lines)), rand.randrange(HEADER_WORDS)] ^= np.uint64(1 << rand.randrange(64))
+
+
+def _overwrite(lines: np.ndarray, rand: random.Random) -> None:
+    """Somebody's buffer of 32-bit numbers ran over."""
+    first = rand.randrange(lines.size)
+    value = rand.choice([0, WORDS - 1, 0x3F8000003F800000, rand.getrandbits(64)])
+    lines.reshape(-1)[first : first + rand.choice([1, 2, 8, 100])] = np.uint64(value)
+
+
+def _shift(lines: np.ndarray, rand: random.Random) -> None:
+    lines[:] = np.roll(lines, rand.choice([-1, 1, 8]), axis=1)
+
+
+def _mix(lines: np.ndarray, rand: random.Random) -> None:
+    """Part of a line is another CTA's."""
+    here, there, word = rand.randrange(len(lines)), rand.randrange(len(lines)), rand.randrange(lines.shape[1])
+    lines[here, word:] = lines[there, word:]
+
+
+def _exchange(lines: np.ndarray, rand: random.Random) -> None:
+    line = lines[rand.randrange(len(lines))]
+    one, other = rand.randrange(len(line)), rand.randrange(len(line))
+    line[one], line[other] = line[other], line[one]
+
+
+WORDS = 1 << 64
+DAMAGES = [_flip, _flip_header, _overwrite, _shift, _mix, _exchange]
+
+
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=400, deadline=None)
+@given(SEEDS, st.sampled_from(DAMAGES))
+def test_damage_is_refused_or_harmless(seed: int, damage: Any) -> None:
+    launch, lines = launch_of(seed)
+    damage(lines, random.Random(seed + 1))
+    try:
+        expected = model.decode(lines, launch.kernel.table)
+    except model.DamageError:
+        with pytest.raises(TraceError, match="slots"):
+            decode_lines(lines, launch.kernel.table)
+        return
+    try:
+        timeline = decode_lines(lines, launch.kernel.table)
+    except TraceError:
+        return  # it checks more than the model does: grids, SMs, timers
+    assert {k: list(map(repr, v)) for k, v in tables_of(timeline).items()} == {
+        k: list(map(repr, expected[k])) for k in tables_of(timeline)
+    }
+    check_consistent(timeline)
+
+
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=100, deadline=None)
+@given(SEEDS, SEEDS)
+def test_slots_of_another_kernel_are_refused_or_read_as_the_model_reads_them(seed: int, other: int) -> None:
+    lines = launch_of(seed)[1]
+    table = launch_of(other)[0].kernel.table
+    wide = np.zeros((len(lines), table.line_words), dtype=np.uint64)
+    wide[:, : lines.shape[1]] = lines[:, : table.line_words]
+    try:
+        timeline = decode_lines(wide, table)
+    except TraceError:
+        return
+    check_against_model(wide, table)
+    check_consistent(timeline)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(min_size=64, max_size=64), SEEDS)
+def test_garbage_is_refused(header: bytes, seed: int) -> None:
+    launch, lines = launch_of(seed)
+    lines[:] = np.random.default_rng(seed).integers(0, WORDS, lines.shape, dtype=np.uint64)
+    lines[:, :HEADER_WORDS] = np.frombuffer(header, dtype=np.uint64)
+    with pytest.raises(TraceError, match="no CTA of kernel 'main' opened its rows"):
+        decode_lines(lines, launch.kernel.table)
+
+
+# Known answers ------------------------------------------------------------------------------------------------------
+
+ORIGIN = WORDS - 500  # the clock at the CTAs' begin: it wraps soon
+RANGES = (
+    Range("load", "tma", 0, 0, "u", False, "kernel.py", 10),
+    Range("tick", "tma", 0, 0, "i", True, "kernel.py", 11),
+    Range("mma", "wgmma", 1, 0, "", False, "kernel.py", 12),
+    Range("tile", "main", 1, 0, "", False, "kernel.py", 13),
+)
+SITES = (
+    ((BEGIN, 0),),
+    ((END, 0),),
+    ((INSTANT, 1),),
+    ((BEGIN, 3), (BEGIN, 2)),
+    ((END, 2),),
+    ((END, 3),),
+    ((END, 2), (BEGIN, 2)),
+)
+PRODUCER = [(0, 100, 7), (1, 250, 0), (2, 300, 0xFFFFFFFF), (0, 400, 0xFFFFFFFF), (1, 700, 0)]
+CONSUMER = [(3, 120, 0), (6, 500, 0), (4, 900, 0), (5, 950, 0)]
+
+
+def small_table(capacity: int = 8, edges: tuple[Edge, ...] = (), ranges: tuple[Range, ...] = RANGES) -> SiteTable:
+    places = layout([True, False], capacity)
+    groups = Group("producer", 0, places[0]), Group("consumer", 128, places[1])
+    return SiteTable("main", "cuda", capacity, groups, ranges, SITES, edges)
+
+
+def small_lines(
+    table: SiteTable, producer: list[tuple[int, int, int]] = PRODUCER, consumer: list[tuple[int, int, int]] = CONSUMER
+) -> np.ndarray:
+    """Four CTAs that all do the same. Times are from ORIGIN on; the consumer begins at 50, and both end at 1000."""
+
+    def row(begin: int, records: list[tuple[int, int, int]]) -> model.Row:
+        clocks = [(site, (ORIGIN + time) % WORDS, bits) for site, time, bits in records]
+        return model.Row("done", (ORIGIN + begin) % WORDS, (ORIGIN + 1000) % WORDS, 1 << 60, (1 << 60) + 512, clocks)
+
+    ctas = [model.Cta(7, [row(0, producer), row(50, consumer)]) for _ in range(4)]
+    return model.slots_of(model.Launch(model.Kernel(table, []), (2, 1, 2), ctas), random.Random(0))
+
+
+def test_a_small_launch() -> None:
+    table = small_table(edges=(Edge("load", "mma", 0), Edge("mma", "load", 1)))
+    timeline = check_against_model(small_lines(table), table)
+    assert [tuple(row)[:7] for row in timeline.slices.where(cta=2)] == [
+        (2, "producer", "tma", "load", 100, 150, 7),
+        (2, "producer", "tma", "load", 400, 300, 0xFFFFFFFF),
+        (2, "consumer", "main", "tile", 120, 830, None),
+        (2, "consumer", "wgmma", "mma", 120, 380, None),
+        (2, "consumer", "wgmma", "mma", 500, 400, None),
+    ]
+    assert [row.payload for row in timeline.instants] == [-1] * 4
+    # The mma begun at 120 waited for the load that ended at 250: its arrow arrives at its end, 500. The load begun at
+    # 400 had not waited for the mma that ended at 500.
+    flows = timeline.flows.where(cta=2)
+    assert [(f.src, f.dst, f.occurrence, f.start, f.end) for f in flows] == [
+        ("load", "mma", 0, 250, 500),
+        ("load", "mma", 1, 700, 900),
+        ("mma", "load", 0, 500, 700),
+    ]
+    assert (flows.end_ns - flows.start_ns).tolist() == pytest.approx([128.0, 102.4, 102.4], rel=0.03)
+    assert timeline.ctas.cycles.tolist() == [1000] * 4
+    assert timeline.ctas.ghz.tolist() == pytest.approx([1000 / 512] * 4, rel=0.03)  # the consumer's row is shorter
+    assert [tuple(row)[1:4] for row in timeline.ctas] == [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
+    assert (timeline.recorded, timeline.dropped, timeline.never_fired) == (4 * 11, 0, ())
+    assert timeline.meta == {"kernel": "main", "target": "cuda", "max_events": 8}
+
+
+def test_ranges_are_cut_where_their_row_was_full() -> None:
+    table = small_table(capacity=2, edges=(Edge("mma", "mma", 0),))
+    timeline = decode_lines(small_lines(table), table)
+    consumer = timeline.slices.where(cta=0, group="consumer")
+    assert [(s.name, s.start, s.duration, s.cut) for s in consumer] == [
+        ("tile", 120, 380, True), ("mma", 120, 380, False), ("mma", 500, 0, True)
+    ]  # fmt: skip
+    assert timeline.flows.occurrence.tolist() == [0] * 4
+    assert timeline.rows.where(cta=0).recorded.tolist() == [2, 4]
+    assert timeline.rows.where(cta=0).dropped.tolist() == [3, 2]
+
+
+def test_ranges_are_cut_at_their_rows_end_where_the_thread_returned() -> None:
+    table = small_table()
+    timeline = decode_lines(small_lines(table, consumer=CONSUMER[:2]), table)
+    assert [(s.start, s.duration, s.cut) for s in timeline.slices.where(cta=3, group="consumer")] == [
+        (120, 880, True), (120, 380, False), (500, 500, True)
+    ]  # fmt: skip
+    assert timeline.dropped == 0
+
+
+def test_markers_that_never_fired_are_named_if_nothing_is_missing() -> None:
+    unused = Range("never", "main", 0, 0, "", True, "kernel.py", 99), Range("not", "main", 1, 0, "", False, "k.py", 5)
+    table = small_table(ranges=(*RANGES, *unused))
+    assert decode_lines(small_lines(table), table).never_fired == (
+        "record 'never' at kernel.py:99", "range 'not' at k.py:5"
+    )  # fmt: skip
+    unfinished = small_lines(table)
+    unfinished[3, 0] ^= np.uint64(STATE_DONE ^ STATE_OPEN)
+    assert decode_lines(unfinished, table).never_fired == ()
+    full = small_table(capacity=4, ranges=(*RANGES, *unused))
+    assert decode_lines(small_lines(full), full).never_fired == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits", "payload"),
+    [
+        ("i", 0x80000000, -(2**31)), ("i", 0x7FFFFFFF, 2**31 - 1), ("u", 0xFFFFFFFF, 2**32 - 1), ("u", 0, 0),
+        ("f", 0x7F800000, float("inf")), ("f", 0x00000001, 2.0**-149), ("f", 0x7F7FFFFF, float(np.finfo("f4").max)),
+    ],
+)  # fmt: skip
+def test_payloads_are_exact(kind: str, bits: int, payload: float) -> None:
+    table = small_table(ranges=(replace(RANGES[0], payload=kind), *RANGES[1:]))
+    timeline = decode_lines(small_lines(table, producer=[(0, 1, bits), (1, 2, 0)]), table)
+    [read] = {row.payload for row in timeline.slices.where(group="producer")}
+    assert (read, type(read)) == (payload, type(payload))
+
+
+def test_thousands_of_sites() -> None:
+    count = 5000
+    ranges = tuple(Range(f"range {n}", f"lane {n % 7}", n % 2, 0, "", False, "k.py", n) for n in range(count))
+    places = layout([False, False], count)
+    table = SiteTable(
+        "main", "cuda", count, (Group("a", 0, places[0]), Group("b", 32, places[1])), ranges,
+        tuple(((kind, n),) for n in range(count) for kind in (BEGIN, END)), (),
+    )  # fmt: skip
+    rows = [
+        model.Row("done", 0, 10**6, 0, 10**6, [(2 * n + end, 100 * n + end * 50, 0) for n in range(group, count, 2)
+                                               for end in range(2)])
+        for group in range(2)
+    ]  # fmt: skip
+    launch = model.Launch(model.Kernel(table, []), (2, 1, 1), [model.Cta(0, rows), model.Cta(1, rows)])
+    timeline = decode_lines(model.slots_of(launch, random.Random(0)), table)
+    assert timeline.slices.where(cta=1).name.tolist() == [r.name for r in sorted(ranges, key=lambda r: r.group)]
+    assert set(timeline.slices.duration.tolist()) == {50}
+
+
+PRODUCER_AT, CONSUMER_AT = (group.layout.offset for group in small_table().groups)
+
+
+def _add(word: int, value: int) -> Any:
+    """Adds to a word of CTA 1."""
+
+    def change(lines: np.ndarray) -> None:
+        lines[1, word : word + 1] += np.uint64(value % WORDS)
+
+    return change
+
+
+def _swap(one: int, other: int) -> Any:
+    def change(lines: np.ndarray) -> None:
+        lines[1, [one, other]] = lines[1, [other, one]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "group", "why"),
+    [
+        (_add(PRODUCER_AT, 5 << 32), "producer", "fewer events than records"),
+        (_add(PRODUCER_AT + 1, 1), "producer", "do not hold the events that it counts"),
+        (_add(CONSUMER_AT + 1, -1), "consumer", "do not hold the events that it counts"),
+        (_add(PRODUCER_AT + 4, -2000), "producer", "ends before it begins"),
+        (_add(PRODUCER_AT + 5, -2000), "producer", "ends before it begins"),
+        (_add(CONSUMER_AT + 4, 1 << 47), "consumer", "lasts for days"),
+        (_add(PRODUCER_AT + 2, 1 << 47), "producer", "ends before it begins"),
+        (_add(PRODUCER_AT + 5, 1 << 40), "producer", "its clock stood still"),
+        (_add(CONSUMER_AT + 1, 1 << 32), "consumer", "SM is not that of the CTA's other rows"),
+        (_add(PRODUCER_AT + 1, 1 << 60), "producer", "there is no such SM"),
+        (_add(CONSUMER_AT + 6, 1), "consumer", "grid is not that of the other rows"),
+        (_add(PRODUCER_AT + 4, -400), "producer", "a record from outside its span"),
+        (_add(CONSUMER_AT + 2, 100), "consumer", "a record from outside its span"),
+        (_add(CONSUMER_AT + 8, -(1 << 30)), "consumer", "its times run backwards|outside its span"),
+        (_swap(PRODUCER_AT + 8, PRODUCER_AT + 10), "producer", "its times run backwards"),
+        (_add(PRODUCER_AT + 8, 100 << 48), "producer", "a site that is not its group's"),
+        (_add(PRODUCER_AT + 8, 4 << 48), "producer", "a site that is not its group's"),
+        (_add(PRODUCER_AT + 10, -1 << 48), "producer", "its ranges do not begin and end in turn"),
+        (_add(PRODUCER_AT + 8, 1 << 48), "producer", "its ranges do not begin and end in turn"),
+        (_add(CONSUMER_AT + 10, 1 << 48), "consumer", "its ranges do not begin and end in turn"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_said(change: Any, group: str, why: str) -> None:
+    table = small_table()
+    lines = small_lines(table)
+    change(lines)
+    message = f"not what a launch of kernel 'main' left: the row of CTA 1, group '{group}', is damaged: .*({why})"
+    with pytest.raises(TraceError, match=message):
+        decode_lines(lines, table)
+    # In a CTA that did not finish it is not looked at.
+    if "grid" not in why and "no such SM" not in why:
+        lines[1, PRODUCER_AT] = STATE_OPEN
+        lines[1, CONSUMER_AT] = STATE_OPEN
+        assert decode_lines(lines, table).unfinished.tolist() == [1]
+
+
+def test_buffers_of_another_shape_are_refused() -> None:
+    table = small_table()
+    lines = small_lines(table)
+    wrong: list[np.ndarray] = [lines[:, :-1], lines.reshape(-1), lines.astype(float), lines.astype(np.uint32)]
+    for other in (*wrong, np.concatenate([lines, lines], axis=1)):
+        with pytest.raises(TraceError, match=r"slots must be \(CTAs, \d+\) 64-bit words for kernel 'main', got"):
+            decode_lines(other, table)
+    with pytest.raises(TraceError, match=r"hold 3 CTAs but were recorded on a grid of \(2, 1, 2\)"):
+        decode_lines(lines[:3], table)
+    with pytest.raises(TraceError, match="opened its rows"):
+        decode_lines(lines[:0], table)
+    assert len(decode_lines(lines.view(np.int64), table).slices) == 20

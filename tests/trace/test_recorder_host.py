@@ -1,0 +1,207 @@
+"""The device recorders on the host, under sanitizers, against the model.
+
+``recorder_cpu.h`` is compiled as it is. Of ``recorder.cuh`` each asm statement becomes a call into the small PTX machine
+of ``host_ptx.h``; all else of it is compiled as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tileops.trace.slots import COUNT_LIMIT, HEADER_WORDS, layout
+
+from . import model
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+FLAGS = ("-std=c++17", "-O1", "-g", "-Wall", "-Wno-unused-function", "-fsanitize=address,undefined",
+         "-fno-sanitize-recover=all")  # fmt: skip
+
+MARK, MARK_INT, MARK_UNSIGNED, MARK_FLOAT, JUMP, LEAVE, END = range(7)
+SITES = {0: 1, 1: 2, 2: 3, 7: 1, 300: 2, 65535: 1}  # a site's events, as in recorder_host.cpp
+LEADS, THREADS_X = (5, 19), 8
+GAP = 8  # words between rows that nobody may touch
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+
+
+def source(name: str) -> str:
+    return (resources.files("tileops.trace") / "device" / name).read_text(encoding="utf-8")
+
+
+def without_asm(text: str) -> str:
+    """The CUDA recorder with calls of ``host_ptx::run`` for its asm statements."""
+
+    def call(match: re.Match[str]) -> str:
+        template = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', match["template"]))
+        outputs = [operand[1] for operand in re.findall(r'"=(\w)"\(((?:[^()]|\([^()]*\))*)\)', match["outputs"])]
+        inputs = [operand[1] for operand in re.findall(r'"(\w)"\(((?:[^()]|\([^()]*\))*)\)', match["inputs"])]
+        wide = "".join(f"uint64_t out{number} = 0; " for number in range(len(outputs)))
+        back = "".join(f" {name} = (decltype({name}))out{number};" for number, name in enumerate(outputs))
+        pointers = ", ".join(f"&out{number}" for number in range(len(outputs)))
+        values = ", ".join(f"(uint64_t)({value})" for value in inputs)
+        return f'{{ {wide}host_ptx::run("{template}", {{{pointers}}}, {{{values}}});{back} }}'
+
+    operands = r'(?:"=?\w+"(?:\((?:[^()]|\([^()]*\))*\))?|[\s,])*'
+    statement = (
+        r'asm\s+volatile\s*\((?P<template>(?:"(?:[^"\\]|\\.)*"|\s)+)'
+        rf":?(?P<outputs>{operands}):?(?P<inputs>{operands}):?(?:{operands})\)\s*;"
+    )
+    replaced, count = re.subn(statement, call, text)
+    assert count == text.count("asm volatile") > 4
+    return replaced
+
+
+@pytest.fixture(scope="module", params=["recorder_cpu.h", "recorder.cuh"])
+def recorder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that runs a recorder on what it reads; see recorder_host.cpp."""
+    cuda = request.param == "recorder.cuh"
+    folder = tmp_path_factory.mktemp("recorder")
+    header = folder / "recorder.h"
+    if cuda:
+        header.write_text(f'#include "{HERE / "host_ptx.h"}"\n' + without_asm(source("recorder.cuh")))
+    else:
+        header.write_text("#define TILEOPS_GROUPS 2\n" + source("recorder_cpu.h"))
+    program = folder / ("cuda" if cuda else "cpu")
+    command = [COMPILER, *FLAGS, f"-DTILEOPS_HOST_CUDA={int(cuda)}", "-include", header, HERE / "recorder_host.cpp",
+               "-o", program]  # fmt: skip
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+def drive(program: Path, buffer: np.ndarray, head: list[int], runs: list[tuple[list[int], list[list[int]]]]) -> np.ndarray:
+    words = [len(buffer), *head]
+    content = struct.pack(f"<{len(words)}q", *map(_signed, words)) + buffer.tobytes()
+    for where, ops in runs:
+        flat = [*where, len(ops), *(word for op in ops for word in (*op, 0, 0, 0, 0)[:5])]
+        content += struct.pack(f"<{len(flat)}q", *map(_signed, flat))
+    done = subprocess.run([str(program)], input=content, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return np.frombuffer(done.stdout, dtype=np.uint64)
+
+
+def _signed(word: int) -> int:
+    return word - model.WRAP if word >= model.WRAP // 2 else word
+
+
+@st.composite
+def marks(draw: Any, payloads: tuple[bool, bool]) -> list[list[int]]:
+    """What a thread does in one block: markers of both groups, perhaps an early return."""
+    ops = []
+    for group, site, kind, bits in draw(
+        st.lists(
+            st.tuples(st.integers(0, 1), st.sampled_from([*SITES]), st.integers(0, 3), st.integers(0, 2**32 - 1)),
+            max_size=40,
+        )
+    ):
+        ops.append([kind if payloads[group] else MARK, group, site, SITES[site], bits])
+    ops.append([LEAVE if draw(st.integers(0, 4)) == 0 else END])
+    return ops
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) -> None:
+    cuda = recorder.name == "cuda"
+    capacity = data.draw(st.sampled_from([1, 3, 16]))
+    payloads = data.draw(st.tuples(st.booleans(), st.booleans()))
+    places = layout([*payloads], capacity)
+    grid = [data.draw(st.integers(1, 4)) for _ in range(3)]
+    blocks = data.draw(st.integers(1, 3))
+    # One row behind the other, with gaps that nobody may touch.
+    starts = np.cumsum([GAP] + [place.row_words + GAP for _ in range(blocks) for place in places])
+    words = int(starts[-1])
+    before = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, model.WRAP, words, dtype=np.uint64)
+    clock = data.draw(st.sampled_from([0, model.WRAP - 40, (1 << 32) - 30, (1 << 48) - 30]))
+
+    producers = data.draw(st.sampled_from([0, 4])) if cuda else 0
+    elected = [producers + lead % THREADS_X + (THREADS_X + producers) * (lead // THREADS_X) for lead in LEADS]
+    others = data.draw(st.lists(st.integers(0, 3 * (THREADS_X + producers) - 1), max_size=2)) if cuda else []
+    threads = [*elected, *others] if cuda else [0]
+    runs, expected = [], {}
+    for block in range(blocks):
+        for thread in threads:
+            ops = data.draw(marks(payloads))
+            x, y = thread % (THREADS_X + producers), thread // (THREADS_X + producers)
+            at = [int(start) for start in starts[2 * block : 2 * block + 2]]
+            runs.append(([*at, x, y, 0, THREADS_X + producers, 3], ops))
+            for group in range(2):
+                if not cuda or thread == elected[group]:
+                    expected[block, group] = (len(runs) - 1, ops)
+    record_bytes = [place.record_words * 8 for place in places]
+    after = drive(recorder, before, [capacity, *record_bytes, len(runs), *grid, clock, 7], runs)
+
+    touched = np.zeros(words, dtype=bool)
+    for (block, group), (run, ops) in expected.items():
+        start, place = int(starts[2 * block + group]), places[group]
+        row = model.read_row(after[start:], place)
+        marked = [op for op in ops[:-1] if op[1] == group]
+        # On the CPU a block that leaves early is not closed; on the GPU it is.
+        done = cuda or ops[-1] == [END]
+        assert row["state"] == ("done" if done else "open")
+        assert row["grid"] == tuple(grid)
+        assert row["sm"] == (131 if cuda else row["sm"])
+        touched[start : start + HEADER_WORDS] = True
+        for number, op in enumerate(marked[:capacity]):
+            word = start + HEADER_WORDS + number * place.record_words
+            touched[word : word + (2 if op[0] != MARK or (not cuda and place.record_words == 2) else 1)] = True
+        if not done:
+            touched[start + 4 : start + 6] = False
+            continue
+        assert (row["count"], row["events"]) == (len(marked), sum(SITES[op[2]] for op in marked))
+        assert [site for site, _, _ in row["records"]] == [op[2] for op in marked[:capacity]]
+        for (_, _, bits), op in zip(row["records"], marked):
+            assert bits == (op[4] if op[0] != MARK else bits if cuda else 0)
+        times = [0, *(time for _, time, _ in row["records"]), (row["end"] - row["begin"]) % model.WRAP]
+        assert times == sorted(times)
+        assert row["end_ns"] >= row["begin_ns"]
+        if cuda:
+            check_clocks(row, ops, group, capacity, run)
+    assert (after[~touched] == before[~touched]).all()
+
+
+def check_clocks(row: dict[str, Any], ops: list[list[int]], group: int, capacity: int, run: int) -> None:
+    """The host's clock moves on by 7 at each reading, whoever reads, so every time is known."""
+    # One reading for each marker of either group; between begin and end, nothing else but the other group's opening
+    # and closing, if the same thread does both. (No thread here does: there are two leads.)
+    readings = [number + 1 for number, op in enumerate(ops[:-1]) if op[1] == group]
+    assert [time for _, time, _ in row["records"]] == [7 * number for number in readings[:capacity]]
+    assert (row["end"] - row["begin"]) % model.WRAP == 7 * len(ops)
+    assert row["begin_ns"] == row["end_ns"] == run * 32
+
+
+def test_the_count_saturates(recorder: Path) -> None:
+    """Four billion markers later it stands still, and nothing is stored past it."""
+    place = layout([False], 3)[0]
+    before = np.zeros(2 * place.row_words, dtype=np.uint64)
+    x, y = LEADS[0] % THREADS_X, LEADS[0] // THREADS_X
+    for jump in (COUNT_LIMIT - 3, COUNT_LIMIT - 1, COUNT_LIMIT):
+        ops = [[MARK, 0, 0, 1, 0], [JUMP, 0, jump], *[[MARK, 0, 0, 1, 0]] * 5, [END]]
+        where = [0, place.row_words, x, y, 0, THREADS_X, 3]
+        after = drive(recorder, before, [3, 8, 8, 1, 1, 1, 1, 0, 7], [(where, ops)])
+        row = model.read_row(after, place)
+        assert row["count"] == COUNT_LIMIT
+        assert [site for site, _, _ in row["records"]][0] == 0
+        assert after[HEADER_WORDS + 1 : place.row_words].tolist() == [0] * (place.row_words - HEADER_WORDS - 1)
+
+
+def test_a_write_outside_a_buffer_would_be_seen(recorder: Path) -> None:
+    """The sanitizer is on: a buffer that is too short ends the program."""
+    place = layout([False], 16)[0]
+    before = np.zeros(place.row_words, dtype=np.uint64)
+    x, y = LEADS[1] % THREADS_X, LEADS[1] // THREADS_X
+    where = [0, place.row_words - 8, x, y, 0, THREADS_X, 3]
+    with pytest.raises(AssertionError, match="AddressSanitizer: heap-buffer-overflow"):
+        drive(recorder, before, [16, 8, 8, 1, 1, 1, 1, 0, 7], [(where, [[MARK, 1, 0, 1, 0], [END]])])
