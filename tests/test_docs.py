@@ -99,3 +99,14 @@ def test_blocks_keep_their_lines_and_words():
     first, second = blocks(text)
     assert (first, second) == (Block(4, frozenset(), "a = 1\n"), Block(10, frozenset({"gpu"}), "b = 2\n"))
     assert program([first, second]).splitlines() == ["", "", "", "a = 1", *[""] * 5, "b = 2"]
+
+
+def test_the_reference_names_everything_public(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "pdoc", "tileops.trace", "-o", tmp_path], check=True, capture_output=True)
+    page = (tmp_path / "tileops" / "trace.html").read_text(encoding="utf-8")
+    from tileops.trace import Trace
+
+    methods = [name for name in vars(Trace) if not name.startswith("_")]
+    assert len(methods) > 15
+    for name in methods:
+        assert f'id="Trace.{name}"' in page

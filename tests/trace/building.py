@@ -6,6 +6,7 @@ import contextlib
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tilelang
@@ -74,9 +75,19 @@ def calls(text: str) -> list[str]:
 
 
 def without_tracing(text: str) -> str:
-    """The kernel's definition less what tracing added to it."""
-    kept = [line for line in body(text).splitlines() if not re.match(r"\s*tileops_\w+\(.*\);$", line)]
-    return "\n".join(kept).replace(", int64_t* __restrict__ slots", "").rstrip()
+    """The kernel's definition less what tracing added to it: calls, an ``if`` around nothing but calls, a parameter."""
+    kept = "\n".join(line for line in body(text).splitlines() if not re.match(r"\s*tileops_\w+\(.*\);$", line))
+    kept = re.sub(r"\n *if \(.*\) \{\n *\}(?! else)", "", kept)
+    return kept.replace(", int64_t* __restrict__ slots", "").rstrip()
+
+
+def line_of(module: Any, text: str, after: str = "") -> int:
+    """The number of the one line in a module's file that holds ``text``, or of the first behind ``after``."""
+    lines = Path(module if isinstance(module, str) else module.__file__).read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if after in line)
+    found = [number + 1 for number, line in enumerate(lines) if number >= first and text in line]
+    assert after or len(found) == 1, found
+    return found[0]
 
 
 def cpu_kernel(make: Callable[[], Any], traced: bool = True, outputs: int = 1, **options: Any) -> Any:
@@ -89,5 +100,5 @@ def cpu_kernel(make: Callable[[], Any], traced: bool = True, outputs: int = 1, *
     return factory()
 
 
-__all__ = ["AMPERE", "CPU", "HOPPER", "T", "NoTrace", "body", "calls", "cpu_kernel", "lowered", "no_trace", "source",
+__all__ = ["AMPERE", "CPU", "HOPPER", "T", "NoTrace", "body", "calls", "cpu_kernel", "line_of", "lowered", "no_trace", "source",
            "target_of", "traced_source", "tvm", "without_tracing"]  # fmt: skip

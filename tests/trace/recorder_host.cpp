@@ -35,7 +35,7 @@ static std::vector<int64_t> read_words(size_t count) {
     continue;                                                                                 \
   }
 #define MARKS(group) \
-  MARK(group, 0, 1) MARK(group, 1, 2) MARK(group, 2, 3) MARK(group, 7, 1) MARK(group, 300, 2) MARK(group, 65535, 1)
+  MARK(group, 0, 1) MARK(group, 1, 2) MARK(group, 300, 3) MARK(group, 65535, 1)
 #if TILEOPS_HOST_CUDA
 #define HOST_UNSIGNED(bits) (bits)
 #else
@@ -66,10 +66,8 @@ static void block(int64_t *row0, int64_t *row1, const int64_t *&op, int gx, int 
 template <int kCapacity>
 static void with_bytes(int bytes0, int bytes1, int64_t *row0, int64_t *row1, const int64_t *&op, int64_t *grid) {
   const int gx = (int)grid[0], gy = (int)grid[1], gz = (int)grid[2];
-  if (bytes0 == 8 && bytes1 == 8) block<kCapacity, 8, 8>(row0, row1, op, gx, gy, gz);
   if (bytes0 == 8 && bytes1 == 16) block<kCapacity, 8, 16>(row0, row1, op, gx, gy, gz);
   if (bytes0 == 16 && bytes1 == 8) block<kCapacity, 16, 8>(row0, row1, op, gx, gy, gz);
-  if (bytes0 == 16 && bytes1 == 16) block<kCapacity, 16, 16>(row0, row1, op, gx, gy, gz);
 }
 
 int main() {

@@ -158,9 +158,10 @@ class Function:
         return tuple(tuple(self._next(at, instruction, joins)) for at, instruction in enumerate(self.code))
 
     def _destination(self, instruction: Instruction) -> int:
-        if instruction.target not in self.labels:
+        position = self.labels.get(instruction.target or "")
+        if position is None:
             raise ValueError(f"{self.name}: no label for {instruction}")
-        return self.labels[instruction.target]
+        return position
 
     def _next(self, at: int, instruction: Instruction, joins: Mapping[str, set[int]]) -> Iterator[int]:
         base, falls_through = instruction.base, True

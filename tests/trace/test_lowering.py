@@ -16,9 +16,26 @@ from tileops.trace import TraceError, TraceWarning, trace
 from tileops.trace.sites import ATTRIBUTE, SiteTable
 
 from . import marked, specified
-from .building import AMPERE, HOPPER, body, calls, lowered, no_trace, source, target_of, traced_source, without_tracing
+from .building import (
+    AMPERE,
+    HOPPER,
+    body,
+    calls,
+    line_of,
+    lowered,
+    no_trace,
+    source,
+    target_of,
+    traced_source,
+    tvm,
+    without_tracing,
+)
 
 FLOAT = "float32"
+SAME = [
+    *((make, HOPPER) for make in marked.PIPELINED),
+    *((make, AMPERE) for make in (marked.pipelined, marked.guarded, marked.indirect, marked.scheduled)),
+]
 
 
 def table_of(func: Any) -> SiteTable:
@@ -37,13 +54,10 @@ def recorded_by(func: Any, arch: str = HOPPER) -> list[list[str]]:
 # What TileLang makes of a kernel stays the same
 
 
-@pytest.mark.parametrize("arch", [HOPPER, AMPERE])
-@pytest.mark.parametrize("make", marked.PIPELINED, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(("make", "arch"), SAME, ids=lambda value: getattr(value, "__name__", value))
 def test_tracing_adds_its_calls_to_a_pipelined_kernel_and_changes_nothing(make: Callable[..., Any], arch: str) -> None:
     traced = traced_source(make(trace), arch)
     assert len(calls(traced)) > 3
-    # An `if` around nothing but markers is there only when traced.
-    traced = re.sub(r"\n *if \(ki_?\d* == 0\) \{\n( *tileops_\w+\(.*\);\n)+ *\}", "", traced)
     assert without_tracing(traced) == body(source(make(no_trace), arch)).rstrip()
 
 
@@ -95,7 +109,7 @@ def test_a_range_around_a_gemm_in_a_pipelined_loop_holds_that_alone(arch: str) -
     end = next(i for i in range(begin + 1, len(lines)) if lines[i].startswith("tileops_mark"))
     inside = "\n".join(lines[begin:end])
     assert "mma" in inside
-    for other in ("wait(", "arrive(", "cp_async", "tma_load", "__syncthreads"):
+    for other in ("mbarrier[", "cp_async", "tma_load", "__syncthreads"):
         assert other not in inside
 
 
@@ -106,3 +120,372 @@ def test_markers_of_a_specialized_kernel_stand_in_the_order_that_was_written() -
         "begin mma", "end mma", "instant loop's last",
         "end loop", "instant after", "begin store", "end store", "instant last",
     ]  # fmt: skip
+
+
+def test_one_thread_records_a_persistent_kernel_on_both_sides_of_the_split() -> None:
+    # Were the begin, ahead of the split, left to the thread of that number, it would be a producer's: its next turn
+    # begins before the consumer has ended the last one.
+    text = traced_source(marked.persistent(trace))
+    assert recorded_by(lowered(marked.persistent(trace))) == [
+        ["begin tile"], ["begin copy", "end copy", "begin mma"], ["end mma"], ["end tile"]
+    ]  # fmt: skip
+    (opened,) = (call for call in calls(text) if call.startswith("tileops_open"))
+    lead, threads_x = opened.split(",")[3:5]
+    assert (lead, threads_x) == ("0", "128")
+    assert "threadIdx" not in "".join(calls(text))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Warnings
+
+
+def warned(func: Any) -> dict[int, str]:
+    with target_of(HOPPER), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trace.lower(func, 256)
+    assert all(issubclass(one.category, TraceWarning) for one in caught)
+    assert {one.filename for one in caught} <= {marked.__file__, __file__}
+    return {one.lineno: str(one.message) for one in caught}
+
+
+def test_ranges_that_may_not_bracket_what_was_written_are_named_with_their_lines() -> None:
+    found = warned(marked.pipelined(trace))
+    expected = {
+        line_of(marked, 'with trace.range("clear"):', after="def pipelined"): "T.fill",
+        line_of(marked, 'with trace.range("loop"):', after="def pipelined"): "T.fill",
+        line_of(marked, 'with trace.range("copy", lane="copy"):'): "T.copy",
+    }
+    assert found.keys() == expected.keys()
+    for line, what in expected.items():
+        assert what in found[line]
+        assert "T.Pipelined" in found[line]
+
+
+def test_markers_beside_the_guard_of_a_pipelined_loop_are_named_with_their_lines() -> None:
+    found = warned(marked.guarded(trace))
+    turn = line_of(marked, 'with trace.range("turn"):', after="def guarded")
+    copy = line_of(marked, 'with trace.range("copy"):', after="def guarded")
+    assert found.keys() == {turn, copy}
+    assert "lets through" in found[turn]
+
+
+@pytest.mark.parametrize("make", [marked.first_and_last, marked.serial_loops, marked.branches, marked.on_the_cpu])
+def test_other_kernels_give_no_warning(make: Callable[..., Any]) -> None:
+    assert warned(make(trace)) == {}
+
+
+def test_kernels_specialized_by_hand_give_no_warning() -> None:
+    assert warned(specialized_by_hand()) == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        specified.build_gemm(256, 256, 256, traced=True).get_tir()
+
+
+def specialized_by_hand() -> Any:
+    @T.prim_func
+    def main(a: T.Tensor((256, 256), "float16"), b: T.Tensor((256, 256), "float16")):
+        with T.Kernel(4, 4, threads=256) as (bx, by):
+            tile = T.alloc_shared((64, 64), "float16")
+            full = T.alloc_barrier(128)
+            with T.ws(1):
+                with trace.group("producer", lead=128):
+                    with trace.range("load"):
+                        T.tma_copy(a[by * 64, bx * 64], tile, barrier=full)
+                        T.barrier_arrive(full)
+            with T.ws(0):
+                with trace.group("consumer", lead=0):
+                    with trace.range("wait"):
+                        T.barrier_wait(full, 0)
+                    with trace.range("store"):
+                        T.copy(tile, b[by * 64, bx * 64])
+
+    return main
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The launch
+
+
+def test_rows_are_numbered_by_the_blocks_that_the_author_sees() -> None:
+    @T.prim_func
+    def main(a: T.Tensor((64, 64), FLOAT), b: T.Tensor((64, 64), FLOAT)):
+        with T.Kernel(8, 8, threads=64) as (bx, by):
+            tx = T.get_thread_binding()
+            T.use_swizzle(4)
+            trace.record("x", payload=bx)
+            b[by * 8, tx] = a[bx * 8, tx]
+
+    text = body(traced_source(main))
+    assert text.index("const dim3 blockIdx = tl::rasterization2DRow") < text.index("tileops_open")
+
+
+def test_a_marker_ahead_of_the_swizzle_is_recorded_too() -> None:
+    @T.prim_func
+    def main(a: T.Tensor((64, 64), FLOAT), b: T.Tensor((64, 64), FLOAT)):
+        with T.Kernel(8, 8, threads=64) as (bx, by):
+            trace.record("early")
+            T.use_swizzle(4)
+            b[by * 8, T.get_thread_binding()] = a[bx * 8, T.get_thread_binding()]
+
+    text = body(traced_source(main))
+    assert text.index("tileops_open") < text.index("tileops_mark") < text.index("const dim3 blockIdx")
+
+
+def test_rows_beyond_32_bits_are_addressed_with_64() -> None:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(65536, 60, threads=32) as (bx, by):
+            trace.record("x")
+            b[bx % 64] = a[by]
+
+    (opened,) = (call for call in calls(traced_source(main, max_events=1024)) if "open" in call)
+    assert "int64_t" in opened
+    assert table_of(lowered(main, max_events=1024)).line_words * 65536 * 60 > 1 << 31
+
+
+def symbolic() -> Any:
+    m, n = T.dynamic("m"), T.dynamic("n")
+
+    @T.prim_func
+    def main(a: T.Tensor((m, n), FLOAT), b: T.Tensor((m, n), FLOAT)):
+        with T.Kernel(T.ceildiv(n, 32), T.ceildiv(m, 16), threads=32) as (bx, by):
+            with trace.range("row", payload=by):
+                b[by * 16, bx * 32 + T.get_thread_binding()] = a[by * 16, bx * 32 + T.get_thread_binding()]
+
+    return main
+
+
+def test_a_symbolic_grid_needs_no_check_around_the_recorder() -> None:
+    # A bounds check would put the recorder into a block of its own, out of the markers' sight.
+    lines = [line for line in body(traced_source(symbolic())).splitlines() if "tileops_open" in line]
+    assert [len(line) - len(line.lstrip()) for line in lines] == [2]
+    func = lowered(symbolic())
+    slots = func.buffer_map[func.params[-1]]
+    assert not isinstance(slots.shape[0], tvm.tirx.IntImm)
+
+
+def test_an_added_parameter_takes_a_name_that_is_free() -> None:
+    @T.prim_func
+    def main(slots: T.Tensor((64,), FLOAT), slots_: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, threads=16) as bx:
+            trace.record("x")
+            slots_[bx] = slots[bx]
+
+    func = lowered(main)
+    names = [func.buffer_map[param].name for param in func.params]
+    assert len(set(names)) == 3
+    assert names[:2] == ["slots", "slots_"]
+    assert len(calls(source(func))) == 3
+
+
+def test_the_author_s_own_source_is_kept() -> None:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, threads=16) as bx:
+            T.import_source("__device__ int own_function() { return 3; }")
+            trace.record("x", payload=T.call_extern("int32", "own_function"))
+            b[bx] = a[bx]
+
+    text = traced_source(main)
+    assert text.index("own_function() {") > text.index("namespace tileops_trace")
+
+
+def test_schedules_of_specialization_are_refused() -> None:
+    def schedule(a: Any) -> Any:
+        from tilelang.language.warp_specialize import WSRole, WSSchedule, WSScope
+
+        roles = [WSRole("all", warps_lo=0, warps_hi=4)]
+        return WSSchedule(4, roles, [], [WSScope(WSScope.ROOT, {"all": []})])
+
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, threads=128) as bx:
+            T.annotate_ws_schedule(schedule(a))
+            trace.record("x")
+            b[bx] = a[bx]
+
+    with pytest.raises(TraceError, match="annotate_ws_schedule"):
+        lowered(main)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The site table
+
+
+def test_markers_side_by_side_share_a_record_and_keep_their_order() -> None:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, threads=16) as bx:
+            with trace.range("outer", payload=bx):
+                with trace.range("inner", payload=bx + 1):
+                    b[bx] = a[bx]
+            with trace.group("other", lead=3):
+                trace.record("elsewhere")
+            trace.record("back")
+
+    assert recorded_by(lowered(main)) == [
+        ["begin outer"], ["begin inner"], ["end inner", "end outer"], ["instant elsewhere"], ["instant back"]
+    ]  # fmt: skip
+
+
+def test_the_table_says_where_markers_are_and_how_deep() -> None:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, threads=16) as bx:
+            with trace.group("g", lead=1):
+                with trace.range("a"):
+                    with trace.range("b", lane="other"):
+                        with trace.range("c"):  # third
+                            b[bx] = a[bx]
+            with trace.group("g", lead=1):
+                trace.record("d", payload=0.5)
+            trace.dag("a", "c", shift=-1)
+
+    table = table_of(lowered(main))
+    assert [(r.name, r.lane, r.depth, r.payload, r.instant) for r in table.ranges] == [
+        ("a", "main", 0, "", False), ("b", "other", 0, "", False), ("c", "main", 1, "", False),
+        ("d", "main", 0, "f", True),
+    ]  # fmt: skip
+    assert table.ranges[2].where == f"{__file__}:{line_of(__file__, '# third')}"
+    assert [(g.name, g.lead) for g in table.groups] == [("g", 1)]
+    assert [(e.src, e.dst, e.shift) for e in table.edges] == [("a", "c", -1)]
+    assert (table.kernel, table.target, table.max_events) == ("main", "cuda", 256)
+    assert SiteTable.from_json(table.to_json()) == table
+
+
+def test_too_many_markers_are_refused() -> None:
+    from tileops.trace import lowering
+
+    sites = lowering._Sites(lowering.read(marked.nothing_else(trace)))
+    sites._sites = [()] * lowering.MAX_SITES
+    with pytest.raises(TraceError, match=f"can hold {lowering.MAX_SITES} markers"):
+        sites.new_site(lowering.read(marked.nothing_else(trace)).markers[:1])
+
+
+def test_a_kernel_without_markers_still_records_its_ctas() -> None:
+    table = table_of(lowered(marked.first_and_last(no_trace)))
+    assert [(group.name, group.lead) for group in table.groups] == [("main", 0)]
+    assert table.ranges == ()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Machine code
+
+
+def resource_usage(cubin: Path) -> str:
+    """What ptxas says of a cubin's kernel, e.g. ``REG:168 STACK:0 SHARED:…``, from the CUDA toolkit's cuobjdump."""
+    return subprocess.run(["cuobjdump", "--dump-resource-usage", cubin], capture_output=True, text=True).stdout
+
+
+def specified_gemm(traced: bool) -> Any:
+    return specified.build_gemm(1024, 1024, 1024, traced=traced).get_tir()
+
+
+def payloads() -> Any:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), u: T.Tensor((64,), "uint32"), c: T.Tensor((64,), "int8"),
+             h: T.Tensor((64,), "int16"), b: T.Tensor((64,), FLOAT)):  # fmt: skip
+        with T.Kernel(4, threads=64) as bx:
+            own = T.alloc_var("int32")
+            own = 3
+            real = T.alloc_var("float32")
+            real = 3.0
+            for i in T.serial(3):
+                trace.record("loop index", payload=i)
+                trace.record("negative", payload=-i)
+                trace.record("uint32", payload=u[i])
+                trace.record("int8", payload=c[i])
+                trace.record("int16", payload=h[i])
+                trace.record("bool", payload=i > 1)
+                trace.record("equal", payload=i == 1)
+                trace.record("float", payload=a[i])
+                trace.record("cast", payload=T.cast(i, FLOAT) * 0.5)
+                trace.record("variable", payload=own)
+                trace.record("float variable", payload=real)
+                trace.record("choice", payload=T.if_then_else(i > 1, i, bx))
+                trace.record("template", payload=T.call_extern("int32", "tl_second<1, 2>", i, bx))
+                trace.record("python", payload=-5)
+                trace.record("large", payload=0xFFFFFFFF)
+                trace.record("real", payload=1.5)
+                trace.record("not a number", payload=float("nan"))
+                trace.record("infinite", payload=float("-inf"))
+                own += 1
+            b[bx] = a[bx]
+            T.import_source("template <int A, int B> __device__ int tl_second(int x, int y) { return y * A + x * B; }")
+
+    return main
+
+
+def returns() -> Any:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, threads=64) as bx:
+            with trace.range("all", payload=bx):
+                if T.get_thread_binding() > bx:
+                    trace.record("leaves")
+                    T.thread_return()
+                b[bx] = a[bx]
+
+    return main
+
+
+def three_dimensions() -> Any:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, 3, 2, threads=(8, 4, 2)) as (bx, by, bz):
+            tx, ty, tz = T.get_thread_bindings()
+            with trace.group("g", lead=37):
+                with trace.range("x", payload=bz):
+                    b[tx + bx + by] = a[ty + tz]
+
+    return main
+
+
+def cluster() -> Any:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(8, threads=64, cluster_dims=2) as bx:
+            with trace.range("sync", payload=T.block_rank_in_cluster()):
+                T.cluster_sync()
+            b[bx] = a[bx]
+
+    return main
+
+
+def many_sites() -> Any:
+    @T.prim_func
+    def main(a: T.Tensor((64,), FLOAT), b: T.Tensor((64,), FLOAT)):
+        with T.Kernel(4, threads=64) as bx:
+            for i in list(range(400)):
+                with trace.range(f"range {i}", lane=f"lane {i % 7}"):
+                    b[i % 64] = a[bx]
+
+    return main
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(
+    "make",
+    [payloads, returns, three_dimensions, cluster, many_sites, symbolic, lambda: marked.branches(trace),
+     lambda: marked.macros(trace), lambda: marked.serial_loops(trace)],
+    ids=["payloads", "returns", "three_dimensions", "cluster", "many_sites", "symbolic", "branches", "macros", "loops"],
+)  # fmt: skip
+def test_recording_kernels_compile(make: Callable[[], Any], compile_cubin: Callable[..., Path]) -> None:
+    assert compile_cubin(traced_source(make()), "-O0").stat().st_size > 0
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(
+    ("plain", "traced"),
+    [
+        (lambda: source(specified_gemm(False)), lambda: source(specified_gemm(True))),
+        (lambda: source(gemm(no_trace)), lambda: traced_source(gemm(trace))),
+    ],
+    ids=["specialized by hand", "specialized by TileLang"],
+)
+def test_tracing_spills_no_registers(
+    plain: Callable[[], str], traced: Callable[[], str], compile_cubin: Callable[..., Path]
+) -> None:
+    for text in (plain(), traced()):
+        usage = resource_usage(compile_cubin(text))
+        assert re.search(r"REG:\d+ STACK:0 .*LOCAL:0", usage), usage

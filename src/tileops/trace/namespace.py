@@ -41,7 +41,7 @@ class Trace:
     def __init__(self) -> None:
         self._enabled = False
         self._output = DEFAULT_OUTPUT
-        self._dumps_per_stem = DEFAULT_DUMPS
+        self._dumps_per_stem: int | None = DEFAULT_DUMPS
         self._every = 1
         self._launches: Counter[str] = Counter()
         self._dumped: Counter[str] = Counter()

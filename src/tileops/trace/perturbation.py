@@ -84,8 +84,8 @@ def _timer(inputs: Sequence[Any]) -> Callable[[Callable[[], Any], int], float]:
 
     def on_device(run: Callable[[], Any], count: int) -> float:
         # Launches are replayed from a graph: Python needs longer for a launch than a small kernel takes.
-        graph = _graph_of(run, count)
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        graph = graph_of(run, count)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         begin.record()
         graph.replay()
         end.record()
@@ -94,7 +94,7 @@ def _timer(inputs: Sequence[Any]) -> Callable[[Callable[[], Any], int], float]:
 
     graphs: dict[tuple[int, int], Any] = {}
 
-    def _graph_of(run: Callable[[], Any], count: int) -> Any:
+    def graph_of(run: Callable[[], Any], count: int) -> Any:
         key = (id(run), count)
         if key not in graphs:
             graph = torch.cuda.CUDAGraph()

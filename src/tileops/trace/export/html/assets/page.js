@@ -251,7 +251,7 @@ class Page {
     fillFacts(byId("cta-facts"), /** @type {any} */ (facts));
     const alerts = [];
     if (!cta.finished) {
-      alerts.push(["bad", "This CTA started and did not close its rows: what is shown of it, if anything, is not all."]);
+      alerts.push(["bad", "This CTA did not finish: what is shown of it, if anything, is not all that it did."]);
     }
     for (const row of this.events.rows) {
       if (row.dropped) {
@@ -267,7 +267,9 @@ class Page {
     const { slices, instants } = this.events;
     const empty = slices.count + instants.count === 0;
     byId("nothing").hidden = !empty;
-    byId("nothing").textContent = "This CTA recorded no range and no instant.";
+    byId("nothing").textContent = cta.finished
+      ? "This CTA recorded no range and no instant."
+      : "Nothing is known of this CTA, since it did not finish.";
     byId("timeline").classList.toggle("empty", empty);
     this.fillLegend();
     this.fillTotals();

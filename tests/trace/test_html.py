@@ -1,0 +1,771 @@
+"""The HTML page: its file, and what a user sees and does in it, in real Chromium."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plotly.offline import get_plotlyjs
+
+from tileops.trace import Table, Timeline
+from tileops.trace.export.html import export_html, render_html
+
+from ..conftest import BROWSER_FLAGS, BROWSERS
+from . import synthetic
+
+MINUS = "−"
+MISSING = "–"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The file
+
+
+def head_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script id="head" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_folders_are_made_and_a_file_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "page.html"
+    assert export_html(synthetic.empty(), str(path), title="first") == path
+    export_html(synthetic.empty(), path, title="second")
+    assert "<title>second</title>" in path.read_text(encoding="utf-8")
+    assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
+
+
+def test_the_file_is_as_readable_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    path = export_html(synthetic.empty(), tmp_path / "page.html")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "other").stat().st_mode)
+
+
+def test_a_name_as_long_as_names_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 250 + ".html")
+    assert export_html(synthetic.empty(), path).exists()
+
+
+def test_an_unwritable_place_is_named_and_left_as_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "page.html"
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError, match="the timeline cannot be written") as error:
+        export_html(synthetic.empty(), folder)
+    assert error.value.filename == str(folder)
+    blocker = tmp_path / "file"
+    blocker.write_text("mine")
+    with pytest.raises(OSError, match="the timeline cannot be written") as error:
+        export_html(synthetic.empty(), blocker / "page.html")
+    assert str(blocker / "page.html") in str(error.value)
+    assert blocker.read_text() == "mine"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "page.html"]
+
+
+def test_everything_is_in_the_file() -> None:
+    page = render_html(synthetic.gemm((2, 1, 1), 4))
+    assert get_plotlyjs() in page
+    ours = page.replace(get_plotlyjs(), "")
+    assert not re.search(r"<\w[^>]*\s(src|href)=|url\(|@import|https?:", ours)
+    assert not re.search(r"^(import|export)\b", ours, re.MULTILINE)
+    assert "{{" not in ours
+
+
+def test_names_stay_inside_their_script_element() -> None:
+    page = render_html(synthetic.hostile())
+    # Plotly, head, block and the page's own.
+    assert page.count("<script") == page.count("</script") == get_plotlyjs().count("<script") + 4
+    assert "<!--<" not in page
+    head = head_of(page)
+    assert head["title"] == synthetic.HOSTILE[1]
+    assert {name for _, name, _ in head["ranges"]} == set(synthetic.HOSTILE)
+
+
+def test_a_lone_surrogate_can_be_written(tmp_path: Path) -> None:
+    path = export_html(synthetic.empty(), tmp_path / "page.html", title="a\ud800b")
+    assert head_of(path.read_text(encoding="utf-8"))["title"] == "a\ud800b"
+
+
+def test_what_json_cannot_hold_becomes_text_or_nothing() -> None:
+    meta = {"nan": float("nan"), "path": Path("x"), "number": np.int64(3), "list": (1, float("inf")), 5: None}
+    timeline = replace(synthetic.empty(), meta=meta, axis_error_ns=float("nan"))
+    head = head_of(render_html(timeline))
+    assert head["meta"] == {"nan": None, "path": "x", "number": 3, "list": [1, None], "5": None}
+    assert head["axisError"] is None
+
+
+def test_size_beyond_the_library() -> None:
+    timeline = synthetic.gemm((12, 10, 1))
+    beyond = len(render_html(timeline)) - len(render_html(synthetic.empty()))
+    # Plain JSON columns take 35 bytes a range here. Jitter is uniform noise, which does not deflate.
+    assert beyond < 4 * timeline.recorded
+
+
+def test_tables_that_do_not_fit_together_are_refused() -> None:
+    timeline = synthetic.troubled()
+    with pytest.raises(ValueError, match="slices name CTAs"):
+        render_html(replace(timeline, ctas=timeline.ctas[timeline.ctas["cta"] != 1]))
+    with pytest.raises(ValueError, match="not ordered by CTA"):
+        render_html(replace(timeline, slices=timeline.slices[::-1]))
+
+
+def test_scripts() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    if int(subprocess.run([node, "--version"], capture_output=True, text=True).stdout[1:].split(".")[0]) < 18:
+        pytest.skip("needs node 18 or newer: its test runner and DecompressionStream")
+    done = subprocess.run([node, "--test", str(Path(__file__).with_name("page.test.mjs"))], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    binary = next((found for found in map(shutil.which, BROWSERS) if found), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if binary is None or sync_playwright is None:
+        missing = "Chromium" if binary is None else "playwright"
+        if os.environ.get("CI"):
+            pytest.fail(f"{missing} is missing, and CI must not skip what it shows")
+        pytest.skip(f"needs {missing}")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=binary, args=list(BROWSER_FLAGS))
+        yield started
+        started.close()
+
+
+class Opened:
+    """A page that was opened from its file, and what a test does with it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    @property
+    def bars(self) -> int:
+        """Bars that Plotly drew."""
+        return self.page.locator("#figure .barlayer .point path").count()
+
+    @property
+    def arrows(self) -> int:
+        """Pieces of the line that Plotly drew the arrows with."""
+        paths = self.page.locator("#figure .scatterlayer path.js-line").evaluate_all("all => all.map(one => one.getAttribute('d'))")
+        return sum(path.count("M") for path in paths)
+
+    @property
+    def instants(self) -> int:
+        return self.page.locator("#figure .scatterlayer path.point").count()
+
+    @property
+    def range(self) -> list[float]:
+        return self.page.evaluate("tileops.figure.plot.layout.xaxis.range.map(Number)")
+
+    def open(self, cta: int) -> None:
+        """Clicks the tab of the CTA of that linear number."""
+        self.page.locator(f"#tabs [role=tab][data-position='{cta}']").click()
+
+    def settle(self) -> None:
+        """Waits until Plotly has redrawn."""
+        self.page.evaluate("async () => { await tileops.figure.busy; await new Promise(requestAnimationFrame); }")
+
+    def place(self, cycles: float, group: str, lane: str, depth: int = 0) -> tuple[float, float]:
+        """Where on the screen a row's bars are at a time: from Plotly's own axes and the rows' own names."""
+        box = self.page.locator("#figure .nsewdrag").bounding_box()
+        low, high = self.range
+        name = self.page.locator("#figure .row-name", has=self.page.get_by_text(lane, exact=True)).and_(
+            self.page.locator("#figure .row-name", has=self.page.get_by_text(group, exact=True))
+        )
+        row = name.bounding_box()
+        # A name stands beside its row's outermost bars.
+        return box["x"] + (cycles - low) / (high - low) * box["width"], row["y"] + 19 + 24 * depth
+
+    def hover(self, x: float, y: float) -> str:
+        """The tooltip at a place, cells apart by tabs."""
+        self.page.mouse.move(x + 40, y + 300)
+        self.page.mouse.move(x, y)
+        tooltip = self.page.locator("#tooltip")
+        return tooltip.inner_text() if tooltip.is_visible() else ""
+
+    def facts(self, element: str) -> dict[str, str]:
+        """Titles and values of a list of facts."""
+        titles = self.page.locator(f"{element} dt").all_inner_texts()
+        return dict(zip(titles, self.page.locator(f"{element} dd").all_inner_texts()))
+
+    def alerts(self, element: str = "#alerts") -> str:
+        return "\n".join(self.page.locator(f"{element} .alert").all_inner_texts())
+
+    def chip(self, text: str) -> Any:
+        return self.page.locator("#legend .chip").filter(has_text=re.compile(rf"^{re.escape(text)}[\d,]+$"))
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    """Opens a Timeline's page from its file; whatever the page asks for or complains about fails the test."""
+    contexts, complaints = [], []
+
+    def opened(timeline: Timeline, title: str | None = None, width: int = 1280, height: int = 900, **options: Any) -> Opened:
+        path = export_html(timeline, tmp_path / f"{len(contexts)}.html", title=title)
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"console {message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on(
+            "request", lambda request: None if request.url == path.as_uri() else complaints.append(f"asked for {request.url}")
+        )
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]")
+        made = Opened(page)
+        made.settle()
+        return made
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def integer(value: float) -> str:
+    return f"{round(value):,}".replace("-", MINUS)
+
+
+def tenths(value: float) -> str:
+    return f"{value:,.1f}".replace("-", MINUS)
+
+
+def middle_of(row: Any) -> float:
+    return row.start + row.duration / 2
+
+
+def test_tabs_bars_and_arrows_are_those_of_the_timeline(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((3, 2, 1), 20)
+    opened = show(timeline)
+    tabs = opened.page.locator("#tabs [role=tab]")
+    assert tabs.all_inner_texts() == [f"({cta.x}, {cta.y}) #{cta.cta}" for cta in timeline.ctas]
+    for cta in range(6):
+        opened.open(cta)
+        opened.settle()
+        slices = timeline.slices.where(cta=cta)
+        assert opened.bars == len(slices)
+        assert opened.arrows == len(timeline.flows.where(cta=cta))
+        assert opened.instants == len(timeline.instants.where(cta=cta))
+        bars, arrows, _ = opened.page.evaluate("tileops.figure.plot.data.map(trace => ({...trace}))")
+        np.testing.assert_array_equal(bars["base"], slices["start"])
+        np.testing.assert_array_equal(bars["x"], slices["duration"])
+        flows = timeline.flows.where(cta=cta)
+        np.testing.assert_array_equal(sorted(zip(arrows["x"][::3], arrows["x"][1::3])), sorted(zip(flows["start"], flows["end"])))
+        assert opened.page.locator("#tabs [aria-selected=true]").inner_text() == f"({cta % 3}, {cta // 3}) #{cta}"
+        assert opened.page.locator("#cta").inner_text() == f"CTA ({cta % 3}, {cta // 3}) #{cta}"
+
+
+def test_rows_come_from_groups_and_lanes_in_the_order_of_the_source(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.gemm((1, 1, 1), 4))
+    assert opened.page.locator("#figure .row-name").all_inner_texts() == [
+        "producer / barrier", "producer / tma", "consumer / main", "consumer / barrier", "consumer / wgmma",
+    ]  # fmt: skip
+
+
+def test_hover_tells_name_cycles_nanoseconds_and_payload(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((2, 1, 1), 12)
+    opened = show(timeline)
+    opened.open(1)
+    for name, occurrence in (("mma", 5), ("wait", 0), ("epilogue", 0), ("store", 0)):
+        row = list(timeline.slices.where(cta=1, name=name))[occurrence]
+        text = opened.hover(*opened.place(middle_of(row), row.group, row.lane, row.depth))
+        ghz = timeline.ctas["ghz"][1]
+        end = row.start + row.duration
+        assert text.split("\n")[:2] == [name, f"{row.group} / {row.lane}"]
+        assert re.search(rf"start\t{integer(row.start)}\t{tenths(row.start / ghz)}\t{tenths(row.start_ns)}\n", text)
+        assert re.search(rf"end\t{integer(end)}\t{tenths(end / ghz)}\t{tenths(row.start_ns + row.duration_ns)}\n", text)
+        assert f"duration\t{integer(row.duration)}\t{tenths(row.duration_ns)}" in text
+        assert re.findall(r"payload (.*)", text) == ([] if row.payload is None else [integer(row.payload)])
+    assert opened.hover(5, 5) == ""
+
+
+def test_hover_on_an_arrow_tells_the_hand_off(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((1, 1, 1), 12)
+    opened = show(timeline)
+    row = next(row for row in timeline.flows if row.src == "arrive" and row.occurrence == 7)
+    x0, y0 = opened.place(row.start, "producer", "barrier")
+    x1, y1 = opened.place(row.end, "consumer", "barrier")
+    # A tenth of the way down: past the bar it leaves (11 px), and before the next row's.
+    share = 14 / (y1 - y0)
+    text = opened.hover(x0 + share * (x1 - x0), y0 + 14)
+    assert text.split("\n")[:2] == ["arrive → wait #7", "producer / barrier → consumer / barrier"]
+    latency = row.end - row.start
+    assert f"hand-off\t{integer(latency)}\t{tenths(row.end_ns - row.start_ns)}\t\n" in text
+    assert f"leaves\t{integer(row.start)}\t" in text
+    assert f"arrives\t{integer(row.end)}\t" in text
+
+
+def test_hover_on_an_instant(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.troubled()
+    opened = show(timeline)
+    opened.open(5)
+    x, y = opened.place(700, "consumer", "main")
+    text = opened.hover(x, y - 14)
+    assert text.startswith("mark\nconsumer / main\n")
+    assert f"at\t700\t{tenths(700 / 1.75)}\t{tenths(timeline.instants['time_ns'][0])}" in text
+    assert "payload 2.5" in text
+
+
+def test_zoom_and_pan_are_horizontal_only(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.gemm((1, 1, 1), 20))
+    page = opened.page
+    vertical = page.evaluate("tileops.figure.plot._fullLayout.yaxis.range.slice()")
+    whole = opened.range
+    x, y = opened.place(sum(whole) / 2, "consumer", "wgmma")
+
+    def look(action: Callable[[], None]) -> list[float]:
+        action()
+        page.wait_for_timeout(400)  # Plotly takes a wheel for finished after 50 ms, and one click for a single after 300
+        opened.settle()
+        assert page.evaluate("tileops.figure.plot._fullLayout.yaxis.range.slice()") == vertical
+        return opened.range
+
+    def drag(*keys: str) -> None:
+        for key in keys:
+            page.keyboard.down(key)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x - 50, y + 30, steps=4)
+        page.mouse.move(x - 100, y + 60, steps=4)
+        page.mouse.up()
+        for key in keys:
+            page.keyboard.up(key)
+
+    page.mouse.move(x, y)
+    zoomed = look(lambda: page.mouse.wheel(0, -400))
+    assert zoomed[1] - zoomed[0] < 0.9 * (whole[1] - whole[0])
+    assert zoomed[0] > whole[0]
+    assert zoomed[1] < whole[1]
+    panned = look(drag)
+    assert panned[1] - panned[0] == pytest.approx(zoomed[1] - zoomed[0])
+    width = page.locator("#figure .nsewdrag").bounding_box()["width"]
+    assert panned[0] - zoomed[0] == pytest.approx(100 / width * (zoomed[1] - zoomed[0]), rel=0.02)
+    boxed = look(lambda: drag("Shift"))
+    assert boxed[1] - boxed[0] == pytest.approx(100 / width * (panned[1] - panned[0]), rel=0.02)
+    sideways = look(lambda: page.mouse.wheel(120, 0))
+    assert sideways[0] > boxed[0]
+    assert sideways[1] - sideways[0] == pytest.approx(boxed[1] - boxed[0])
+    assert look(lambda: page.mouse.dblclick(x, y)) == pytest.approx(whole)
+    assert look(lambda: page.mouse.wheel(0, 2000)) == pytest.approx(whole)
+    nearer = look(page.locator("#zoom-in").click)
+    assert nearer[1] - nearer[0] == pytest.approx((whole[1] - whole[0]) / 2)
+    assert look(page.locator("#zoom-out").click) == pytest.approx(whole)
+    for _ in range(20):
+        page.locator("#zoom-in").click()
+    closest = look(lambda: None)
+    assert closest[1] - closest[0] == pytest.approx(16)
+    assert look(page.locator("#fit").click) == pytest.approx(whole)
+
+
+def test_a_span_stays_from_cta_to_cta(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.gemm((2, 1, 1), 20))
+    whole = opened.range
+    opened.page.locator("#zoom-in").click()
+    opened.settle()
+    near = opened.range
+    opened.open(1)
+    opened.settle()
+    assert opened.range == pytest.approx(near)
+    opened.page.locator("#fit").click()
+    opened.open(0)
+    opened.settle()
+    assert opened.range == pytest.approx(whole)
+
+
+def test_the_legend_hides_a_name_and_its_arrows(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((2, 1, 1), 10)
+    opened = show(timeline)
+    slices, flows = timeline.slices.where(cta=0), timeline.flows.where(cta=0)
+    bars, arrows = opened.bars, opened.arrows
+    opened.chip("wait").click()
+    opened.settle()
+    assert opened.bars == bars - len(slices.where(name="wait"))
+    assert opened.arrows == arrows - len(flows.where(dst="wait"))
+    assert opened.chip("wait").get_attribute("aria-pressed") == "false"
+    opened.open(1)
+    opened.settle()
+    assert opened.bars == len(timeline.slices.where(cta=1)) - len(timeline.slices.where(cta=1, name="wait"))
+    row = next(iter(timeline.slices.where(cta=1, name="wait")))
+    assert opened.hover(*opened.place(middle_of(row), row.group, row.lane)) == ""
+    opened.open(0)
+    opened.chip("wait").click()
+    opened.chip("release→acquire").click()
+    opened.settle()
+    assert opened.bars == bars
+    assert opened.arrows == len(flows.where(dst="wait"))
+    opened.chip("mma").click(modifiers=["Shift"])
+    opened.settle()
+    assert opened.bars == len(slices.where(name="mma"))
+    opened.chip("mma").click(modifiers=["Shift"])
+    opened.settle()
+    assert opened.bars == bars
+
+
+def test_colours_belong_to_names(show: Callable[..., Opened]) -> None:
+    def colours(opened: Opened) -> dict[str, str]:
+        names = opened.page.locator("#totals th .name").all_inner_texts()
+        return dict(zip(names, opened.page.locator("#totals th .swatch").evaluate_all("all => all.map(one => one.style.background)")))
+
+    long = show(synthetic.gemm((2, 1, 1), 10))
+    first = colours(long)
+    bars = long.page.locator("#figure .barlayer .point path").evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
+    assert set(bars) == set(first.values())
+    long.open(1)
+    assert colours(long) == first
+    short = colours(show(synthetic.troubled()))
+    assert short["wait"] == first["wait"]
+    assert short["tma"] == first["tma"]
+    assert first["mma"] == "rgb(81, 206, 199)"  # so that a file of last year looks as one of today
+
+
+def test_the_filter_finds_coordinates_and_numbers(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.gemm((7, 5, 1), 2))
+    page = opened.page
+    box = page.locator("#filter")
+    tabs = page.locator("#tabs [role=tab]:visible")
+    assert tabs.count() == 35
+    for typed, wanted in (
+        ("3, 2", ["(3, 2) #17"]),
+        ("(3,2)", ["(3, 2) #17"]),
+        (", 4", [f"({x}, 4) #{28 + x}" for x in range(7)]),
+        ("#3", ["(3, 0) #3"]),
+        ("17", ["(3, 2) #17"]),
+        ("9, 9", []),
+        ("<b>", []),
+        ("", None),
+    ):
+        box.fill(typed)
+        assert tabs.all_inner_texts() == wanted if wanted is not None else tabs.count() == 35
+        assert page.locator("#found").inner_text() == ("35 CTAs" if wanted is None else f"{len(wanted)} of 35")
+    box.fill("3")
+    box.press("Enter")
+    assert page.locator("#cta").inner_text() == "CTA (3, 0) #3"
+    page.locator("#next").click()
+    assert page.locator("#cta").inner_text() == "CTA (2, 4) #30"
+    box.press("Escape")
+    assert tabs.count() == 35
+
+
+def test_keys_move_along_the_tabs(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.gemm((40, 2, 1), 1))
+    page = opened.page
+    opened.open(0)
+    for key, number in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", 79), ("ArrowRight", 79), ("Home", 0)):
+        page.keyboard.press(key)
+        tab = page.locator("#tabs [aria-selected=true]")
+        assert tab.get_attribute("data-position") == str(number)
+        assert tab.evaluate("one => one === document.activeElement")
+        strip, box = page.locator("#tabs").bounding_box(), tab.bounding_box()
+        assert strip["x"] <= box["x"]
+        assert box["x"] + box["width"] <= strip["x"] + strip["width"]
+
+
+def test_hundreds_of_ctas_draw_one_at_a_time(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((20, 15, 1), 4)
+    opened = show(timeline)
+    assert opened.page.locator("#tabs [role=tab]").count() == 300
+    for cta in (0, 299, 147):
+        opened.open(cta)
+        opened.settle()
+        assert opened.bars == len(timeline.slices.where(cta=cta))
+        assert opened.page.locator("#figure .main-svg .barlayer").count() == 1
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_many_events_are_drawn_whole_on_the_canvas(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((1, 1, 1), 300)
+    opened = show(timeline)
+    assert opened.bars == 0  # so what is counted below is all there is
+    drawn = opened.page.evaluate(
+        """() => {
+          const prototype = CanvasRenderingContext2D.prototype;
+          const { fillRect, fill } = prototype;
+          const surface = getComputedStyle(document.documentElement).getPropertyValue("--surface").trim();
+          const bars = [];
+          let fills = 0;
+          prototype.fillRect = function (x, y, width, height) {
+            if (height === 22 && this.fillStyle !== surface) bars.push([x, width]);
+            fillRect.call(this, x, y, width, height);
+          };
+          prototype.fill = function (...path) { fills += 1; fill.apply(this, path); };
+          tileops.figure.draw();
+          Object.assign(prototype, { fillRect, fill });
+          return { bars, fills };
+        }"""
+    )
+    assert len(drawn["bars"]) == len(timeline.slices)
+    # Heads of arrows, and instants.
+    assert drawn["fills"] == len(timeline.flows) + len(timeline.instants)
+    box = opened.page.locator("#figure .nsewdrag").bounding_box()
+    low, high = opened.range
+    pixels = box["width"] / (high - low)
+    np.testing.assert_allclose([x for x, _ in drawn["bars"]], (timeline.slices["start"] - low) * pixels, atol=1)
+    row = list(timeline.slices.where(name="mma"))[150]
+    text = opened.hover(*opened.place(middle_of(row), row.group, row.lane))
+    assert text.startswith("mma\nconsumer / wgmma\n")
+    assert f"duration\t{integer(row.duration)}\t" in text
+
+
+def test_the_table_adds_up(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((2, 1, 1), 30)
+    opened = show(timeline)
+    opened.open(1)
+    slices, cycles = timeline.slices.where(cta=1), timeline.ctas["cycles"][1]
+    rows = [line.split("\t") for line in opened.page.locator("#totals tr").all_inner_texts()]
+    assert len(rows) == len(set(zip(slices["group"], slices["lane"], slices["name"])))
+    for name, row, count, mean, least, most, total, share in rows:
+        group, lane = row.split(" / ")
+        durations = slices.where(group=group, lane=lane, name=name)["duration"]
+        assert [count, mean, least, most, total] == [
+            integer(value) for value in (len(durations), durations.mean() + 1e-9, durations.min(), durations.max(), durations.sum())
+        ]
+        assert share.strip() == f"{100 * durations.sum() / cycles:.1f}%"
+
+
+def test_the_header_says_what_is_known(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((4, 2, 1), 5)
+    opened = show(timeline, title="A title")
+    page = opened.page
+    assert page.title() == page.locator("h1").inner_text() == "A title"
+    launch = page.locator("#launch").inner_text()
+    for text in ("gemm", "NVIDIA H200", "cuda", "4 × 2 × 1", "2025-11-03 14:05:09 UTC"):
+        assert text in launch
+    assert opened.facts("#facts") == {
+        "CTAs": "8", "Events": integer(timeline.recorded), "Dropped": "0", "Unfinished": "0", "Axis error": "± 21.5 ns",
+    }  # fmt: skip
+    assert page.locator("#alerts .alert").count() == 0
+    assert "tilelang 0.1.15" in page.locator("footer .versions").inner_text()
+    opened.open(3)
+    row = list(timeline.ctas)[3]
+    facts = opened.facts("#cta-facts")
+    assert facts["SM"] == integer(row.sm)
+    assert facts["Cycles"] == integer(row.cycles)
+    assert facts["Clock, measured"] == f"{row.ghz:.3f} GHz"
+    page.locator("#details summary").click()
+    assert opened.facts("#meta")["max_events"] == "512"
+
+
+def test_trouble_is_loud(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.troubled()
+    opened = show(timeline)
+    page = opened.page
+    alerts = opened.alerts()
+    needed = int((timeline.rows["recorded"] + timeline.rows["dropped"]).max())
+    assert "7 events dropped" in alerts
+    assert f"max_events={needed} " in alerts
+    assert "2 CTAs did not finish and cannot be trusted: (2, 0) #2, (0, 1) #3." in alerts
+    page.get_by_text("2 markers never fired in this launch").click()
+    assert page.locator("#alerts li").all_inner_texts() == list(timeline.never_fired)
+    assert opened.facts("#facts")["Dropped"] == "7"
+    assert page.locator("#facts .bad dt").all_inner_texts() == ["Dropped", "Unfinished"]
+    assert page.locator("#tabs .unfinished").all_inner_texts() == ["(2, 0) #2", "(0, 1) #3"]
+    opened.open(1)
+    alerts = opened.alerts("#cta-alerts")
+    assert "producer: 7 events dropped after the first 14." in alerts
+    assert "2 ranges cut" in alerts
+    text = opened.hover(*opened.place(800, "producer", "main"))
+    assert "Cut: its end was not recorded" in text
+    rows = {line.split("\t")[0]: line.split("\t")[2:] for line in page.locator("#totals tr").all_inner_texts()}
+    assert rows["tile"] == ["0 + 1 cut", MISSING, MISSING, MISSING, "0", MISSING] or rows["tile"][0] == "0 + 1 cut"
+    assert rows["tma"][:2] == ["4 + 1 cut", "200"]
+    opened.open(2)
+    assert "This CTA did not finish" in opened.alerts("#cta-alerts")
+    assert page.locator("#nothing").inner_text() == "Nothing is known of this CTA, since it did not finish."
+    assert opened.facts("#cta-facts")["Clock, measured"] == MISSING
+
+
+def test_cut_ranges_are_hatched_and_torn(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.troubled())
+    opened.open(1)
+    opened.settle()
+    whole, cut = (opened.place(cycles, group, lane) for cycles, group, lane in ((500 + 80, "producer", "tma"), (900, "producer", "main")))
+
+    def shades(place: tuple[float, float]) -> int:
+        """Distinct colours of the canvas along 30 px of a bar."""
+        return opened.page.evaluate(
+            """([x, y]) => {
+              const canvas = document.querySelector("#figure canvas");
+              const box = canvas.getBoundingClientRect();
+              const { data } = canvas.getContext("2d").getImageData(x - box.x, y + 8 - box.y, 30, 1);
+              return new Set(Array.from({ length: 30 }, (_, i) => data.slice(4 * i, 4 * i + 4).join())).size;
+            }""",
+            list(place),
+        )
+
+    assert shades(whole) == 1
+    assert shades(cut) > 2
+
+
+def test_nothing_to_show(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.empty())
+    assert opened.page.locator("#nothing").inner_text() == "This CTA recorded no range and no instant."
+    assert not opened.page.locator("#figure").is_visible()
+    assert opened.page.locator("#tabs [role=tab]").count() == 2
+
+    timeline = synthetic.empty()
+    none = timeline.ctas["cta"] < 0
+    rowless = timeline.rows[np.zeros(len(timeline.rows), dtype=bool)]
+    opened = show(replace(timeline, ctas=timeline.ctas[none], rows=rowless))
+    assert "This recording holds no CTA." in opened.alerts()
+
+    timeline = synthetic.troubled()
+    opened = show(timeline)
+    opened.open(4)
+    assert opened.page.locator("#nothing").is_visible()
+    opened.open(5)  # one range of no length, one instant
+    opened.settle()
+    assert (opened.bars, opened.instants) == (1, 1)
+    width = opened.page.locator("#figure .barlayer .point path").bounding_box()["width"]
+    assert width >= 0.9
+    assert "duration\t0\t0.0" in opened.hover(*opened.place(900, "consumer", "main"))
+
+
+def spelled(name: str) -> str:
+    """A name as the page writes it: what breaks lines or turns the direction of writing is spelled out."""
+    if not name:
+        return "(no name)"
+    return re.sub("[\n\t\u2028\u2029\u202e]", lambda found: {"\n": r"\n", "\t": r"\t"}.get(found[0]) or rf"\u{ord(found[0]):04x}", name)
+
+
+def test_names_are_text_and_never_run(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.hostile()
+    opened = show(timeline)
+    page = opened.page
+    wanted = [spelled(name) for name in synthetic.HOSTILE]
+
+    def texts(selector: str) -> list[str]:
+        return page.locator(selector).evaluate_all("all => all.map(one => one.textContent)")
+
+    assert texts("h1") == [spelled(synthetic.HOSTILE[1])]
+    assert page.title() == " ".join(spelled(synthetic.HOSTILE[1]).split())
+    assert texts("#totals th .name") == wanted
+    assert texts("#legend .chip:not(.edge) .name") == wanted
+    assert texts("#figure .row-name .group") == wanted
+    assert texts("#figure .row-name .lane") == wanted[::-1]
+    assert texts("#alerts li") == wanted
+    assert opened.bars == opened.instants == len(wanted)
+    for at, row in enumerate(timeline.slices):
+        box = page.locator("#figure .row-name").nth(at).bounding_box()
+        x, _ = opened.place(row.start + 200, synthetic.HOSTILE[2], synthetic.HOSTILE[-3])
+        opened.hover(x, box["y"] + 19)
+        assert texts("#tooltip .what .name") == [wanted[at]]
+        assert f"payload {integer(row.payload)}" in page.locator("#tooltip").inner_text()
+    page.locator("#details summary").click()
+    assert spelled(synthetic.HOSTILE[3]) in texts("#meta dd")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img, b:not(#tooltip b), i").count() == 0
+
+
+def test_dark_and_light_follow_the_system(show: Callable[..., Opened]) -> None:
+    def brightness(opened: Opened, selector: str, of: str) -> int:
+        colour = opened.page.locator(selector).first.evaluate(f"one => getComputedStyle(one).{of}")
+        return sum(int(part) for part in re.findall(r"\d+", colour)[:3])
+
+    opened = show(synthetic.gemm((1, 1, 1), 4), color_scheme="light")
+    for scheme in ("light", "dark", "light"):
+        opened.page.emulate_media(color_scheme=scheme)
+        opened.settle()
+        page, ink = brightness(opened, "body", "backgroundColor"), brightness(opened, "body", "color")
+        tick = brightness(opened, "#figure .xtick text", "fill")
+        assert (page > 600 > ink) if scheme == "light" else (page < 200 < 600 < ink)
+        assert (tick < 400) if scheme == "light" else (tick > 400)
+
+
+@pytest.mark.parametrize("width", [320, 480, 800])
+def test_a_narrow_window_clips_nothing(show: Callable[..., Opened], width: int) -> None:
+    timeline = synthetic.gemm((9, 9, 1), 6)
+    opened = show(timeline, width=width)
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert opened.bars == len(timeline.slices.where(cta=0))
+    figure = opened.page.locator("#figure").bounding_box()
+    for name in opened.page.locator("#figure .row-name").all():
+        box = name.bounding_box()
+        assert figure["x"] <= box["x"]
+        assert box["x"] + box["width"] <= figure["x"] + figure["width"]
+        assert name.evaluate("one => [...one.children].every(part => part.scrollWidth <= part.clientWidth + 1 || part.clientWidth === 0)")
+
+
+def test_the_figure_follows_the_window(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.gemm((1, 1, 1), 6))
+    bars = opened.bars
+    for width in (500, 1500):
+        opened.page.set_viewport_size({"width": width, "height": 800})
+        opened.page.wait_for_function("Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1")
+        opened.settle()
+        svg = opened.page.locator("#figure .main-svg").first.bounding_box()
+        assert svg["width"] == pytest.approx(opened.page.locator("#figure").bounding_box()["width"], abs=1)
+        assert opened.bars == bars
+
+
+def test_nested_ranges_are_stacked(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.nested()
+    opened = show(timeline)
+    assert opened.page.locator("#tabs [role=tab]").first.inner_text() == "(0, 0, 0) #0"
+    assert opened.bars == 4
+    for row in timeline.slices.where(cta=0):
+        text = opened.hover(*opened.place(middle_of(row), "main", "main", row.depth))
+        assert text.startswith(f"{row.name}\n")
+    boxes = [bar.bounding_box() for bar in opened.page.locator("#figure .barlayer .point path").all()]
+    assert all(lower["y"] >= upper["y"] + upper["height"] for upper, lower in zip(boxes, boxes[1:]))
+
+
+def test_tables_in_another_order_show_the_same(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((3, 1, 1), 8)
+    shuffled = replace(
+        timeline, flows=timeline.flows[::-1], instants=timeline.instants[::-1], rows=timeline.rows[::-1], ctas=timeline.ctas[::-1]
+    )
+    opened = show(shuffled)
+    opened.open(2)
+    opened.settle()
+    assert opened.page.locator("#cta").inner_text() == "CTA (2) #2"
+    assert opened.bars == len(timeline.slices.where(cta=2))
+    ends = opened.page.evaluate("Array.from(tileops.events.flows.end)")
+    np.testing.assert_array_equal(sorted(ends), sorted(timeline.flows.where(cta=2)["end"]))
+
+
+def test_large_and_odd_numbers_arrive(show: Callable[..., Opened]) -> None:
+    builder = synthetic.Builder((1, 1, 1), ("main",), ghz=1.0)
+    builder.slice(0, "main", "main", "long", -40, 6_000_000_000, payload=-(2**31))
+    builder.slice(0, "main", "main", "late", 6_000_000_001, 6_000_000_500, payload=0.1)
+    builder.slice(0, "main", "main", "odd", 6_000_000_600, 6_000_000_900, payload=float("nan"))
+    timeline = builder.build()
+    opened = show(timeline)
+    slices = opened.page.evaluate(
+        "Object.fromEntries(['start', 'duration', 'payload', 'kind'].map(name => [name, Array.from(tileops.events.slices[name])]))"
+    )
+    for name, column in (("start", "start"), ("duration", "duration"), ("kind", "payload_kind"), ("payload", "payload")):
+        np.testing.assert_array_equal(np.array(slices[name], dtype=float), timeline.slices[column])
+    text = opened.hover(*opened.place(3e9, "main", "main"))
+    assert f"start\t{MINUS}40\t{MINUS}40.0\t" in text
+    assert f"payload {MINUS}2147483648" in text
+    opened.page.evaluate("tileops.figure.zoomTo([5999999990, 6000001000])")
+    opened.settle()
+    assert "payload 0.1" in opened.hover(*opened.place(6_000_000_250, "main", "main")).split("\n")
+    assert "payload NaN" in opened.hover(*opened.place(6_000_000_750, "main", "main")).split("\n")
+
+
+def test_a_table_without_rows_is_no_reason_to_fail() -> None:
+    timeline = synthetic.empty()
+    nothing = Table({name: timeline.flows[name][:0] for name in timeline.flows.column_names}, {
+        name: () for name in ("src", "dst", "src_group", "dst_group")
+    })  # fmt: skip
+    assert head_of(render_html(replace(timeline, flows=nothing)))["edges"] == []
