@@ -77,7 +77,7 @@ def test_everything_is_in_the_file() -> None:
     ours = page.replace(get_plotlyjs(), "")
     assert not re.search(r"<\w[^>]*\s(src|href)=|url\(|@import|https?:", ours)
     assert not re.search(r"^(import|export)\b", ours, re.MULTILINE)
-    assert "{{" not in ours
+    assert not re.search(r"\{\{\w+\}\}", ours)
 
 
 def test_names_stay_inside_their_script_element() -> None:
@@ -195,11 +195,11 @@ class Opened:
         return box["x"] + (cycles - low) / (high - low) * box["width"], row["y"] + 19 + 24 * depth
 
     def hover(self, x: float, y: float) -> str:
-        """The tooltip at a place, cells apart by tabs."""
+        """The tooltip at a place, cells apart by tabs; empty without one."""
         self.page.mouse.move(x + 40, y + 300)
         self.page.mouse.move(x, y)
         tooltip = self.page.locator("#tooltip")
-        return tooltip.inner_text() if tooltip.is_visible() else ""
+        return re.sub("\n+", "\n", tooltip.inner_text()) if tooltip.is_visible() else ""
 
     def facts(self, element: str) -> dict[str, str]:
         """Titles and values of a list of facts."""
@@ -276,7 +276,7 @@ def test_tabs_bars_and_arrows_are_those_of_the_timeline(show: Callable[..., Open
 
 def test_rows_come_from_groups_and_lanes_in_the_order_of_the_source(show: Callable[..., Opened]) -> None:
     opened = show(synthetic.gemm((1, 1, 1), 4))
-    assert opened.page.locator("#figure .row-name").all_inner_texts() == [
+    assert opened.page.locator("#figure .row-name").all_text_contents() == [
         "producer / barrier", "producer / tma", "consumer / main", "consumer / barrier", "consumer / wgmma",
     ]  # fmt: skip
 
@@ -304,9 +304,10 @@ def test_hover_on_an_arrow_tells_the_hand_off(show: Callable[..., Opened]) -> No
     row = next(row for row in timeline.flows if row.src == "arrive" and row.occurrence == 7)
     x0, y0 = opened.place(row.start, "producer", "barrier")
     x1, y1 = opened.place(row.end, "consumer", "barrier")
-    # A tenth of the way down: past the bar it leaves (11 px), and before the next row's.
-    share = 14 / (y1 - y0)
-    text = opened.hover(x0 + share * (x1 - x0), y0 + 14)
+    # From the lower edge of one bar to the upper edge of the other, 11 px from their middles. Two thirds of the way down it
+    # crosses the row of an epilogue that is still to come.
+    y0, y1 = y0 + 11, y1 - 11
+    text = opened.hover(x0 + 2 / 3 * (x1 - x0), y0 + 2 / 3 * (y1 - y0))
     assert text.split("\n")[:2] == ["arrive → wait #7", "producer / barrier → consumer / barrier"]
     latency = row.end - row.start
     assert f"hand-off\t{integer(latency)}\t{tenths(row.end_ns - row.start_ns)}\t\n" in text
@@ -351,8 +352,8 @@ def test_zoom_and_pan_are_horizontal_only(show: Callable[..., Opened]) -> None:
             page.keyboard.up(key)
 
     page.mouse.move(x, y)
-    zoomed = look(lambda: page.mouse.wheel(0, -400))
-    assert zoomed[1] - zoomed[0] < 0.9 * (whole[1] - whole[0])
+    zoomed = look(lambda: page.mouse.wheel(0, -120))
+    assert zoomed[1] - zoomed[0] < 0.8 * (whole[1] - whole[0])
     assert zoomed[0] > whole[0]
     assert zoomed[1] < whole[1]
     panned = look(drag)
@@ -365,7 +366,7 @@ def test_zoom_and_pan_are_horizontal_only(show: Callable[..., Opened]) -> None:
     assert sideways[0] > boxed[0]
     assert sideways[1] - sideways[0] == pytest.approx(boxed[1] - boxed[0])
     assert look(lambda: page.mouse.dblclick(x, y)) == pytest.approx(whole)
-    assert look(lambda: page.mouse.wheel(0, 2000)) == pytest.approx(whole)
+    assert look(lambda: page.mouse.wheel(0, 120)) == pytest.approx(whole)
     nearer = look(page.locator("#zoom-in").click)
     assert nearer[1] - nearer[0] == pytest.approx((whole[1] - whole[0]) / 2)
     assert look(page.locator("#zoom-out").click) == pytest.approx(whole)
@@ -422,8 +423,8 @@ def test_the_legend_hides_a_name_and_its_arrows(show: Callable[..., Opened]) -> 
 
 def test_colours_belong_to_names(show: Callable[..., Opened]) -> None:
     def colours(opened: Opened) -> dict[str, str]:
-        names = opened.page.locator("#totals th .name").all_inner_texts()
-        return dict(zip(names, opened.page.locator("#totals th .swatch").evaluate_all("all => all.map(one => one.style.background)")))
+        names = opened.page.locator("#totals th > .name").all_inner_texts()
+        return dict(zip(names, opened.page.locator("#totals th > .swatch").evaluate_all("all => all.map(one => one.style.background)")))
 
     long = show(synthetic.gemm((2, 1, 1), 10))
     first = colours(long)
@@ -580,12 +581,12 @@ def test_trouble_is_loud(show: Callable[..., Opened]) -> None:
     assert page.locator("#tabs .unfinished").all_inner_texts() == ["(2, 0) #2", "(0, 1) #3"]
     opened.open(1)
     alerts = opened.alerts("#cta-alerts")
-    assert "producer: 7 events dropped after the first 14." in alerts
+    assert "producer: 7 events dropped after the first 10." in alerts
     assert "2 ranges cut" in alerts
     text = opened.hover(*opened.place(800, "producer", "main"))
     assert "Cut: its end was not recorded" in text
     rows = {line.split("\t")[0]: line.split("\t")[2:] for line in page.locator("#totals tr").all_inner_texts()}
-    assert rows["tile"] == ["0 + 1 cut", MISSING, MISSING, MISSING, "0", MISSING] or rows["tile"][0] == "0 + 1 cut"
+    assert [cell.strip() for cell in rows["tile"]] == ["0 + 1 cut", *[MISSING] * 5]
     assert rows["tma"][:2] == ["4 + 1 cut", "200"]
     opened.open(2)
     assert "This CTA did not finish" in opened.alerts("#cta-alerts")
@@ -605,7 +606,9 @@ def test_cut_ranges_are_hatched_and_torn(show: Callable[..., Opened]) -> None:
             """([x, y]) => {
               const canvas = document.querySelector("#figure canvas");
               const box = canvas.getBoundingClientRect();
-              const { data } = canvas.getContext("2d").getImageData(x - box.x, y + 8 - box.y, 30, 1);
+              const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+              copy.drawImage(canvas, 0, 0);
+              const { data } = copy.getImageData(x - box.x, y + 8 - box.y, 30, 1);
               return new Set(Array.from({ length: 30 }, (_, i) => data.slice(4 * i, 4 * i + 4).join())).size;
             }""",
             list(place),
@@ -657,7 +660,7 @@ def test_names_are_text_and_never_run(show: Callable[..., Opened]) -> None:
 
     assert texts("h1") == [spelled(synthetic.HOSTILE[1])]
     assert page.title() == " ".join(spelled(synthetic.HOSTILE[1]).split())
-    assert texts("#totals th .name") == wanted
+    assert texts("#totals th > .name") == wanted
     assert texts("#legend .chip:not(.edge) .name") == wanted
     assert texts("#figure .row-name .group") == wanted
     assert texts("#figure .row-name .lane") == wanted[::-1]

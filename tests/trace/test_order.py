@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ class ClockReads:
         self.headers: set[int] = set()
         self.stores: set[int] = set()
         self._stored: dict[int, set[int]] = {at: set() for at in function.find("CS2R") if _reads(function, at, "CLOCK")}
-        states = function.forward({}, self._step, _joined)
+        nothing: Registers = {}
+        states = function.forward(nothing, self._step, _joined)
         for at in function.find("STG", "ST"):
             self._read_store(at, states[at])
         for clock, stores in self._stored.items():
@@ -246,7 +247,7 @@ class Traced:
         return self.table.groups[group].name
 
     def consumers(
-        self, sources: dict[int, Iterable[str]], uses: Callable[[Instruction], Iterable[str]]
+        self, sources: Mapping[int, Iterable[str]], uses: Callable[[Instruction], Iterable[str]]
     ) -> dict[int, list[int]]:
         """For each source, the instructions that use its result first; checks that no clock read comes before one."""
         pending = self.function.pending(sources, uses)
@@ -459,27 +460,33 @@ def misplaced(with_payload: bool) -> Any:
     return misplaced
 
 
-def deferred(with_payload: bool) -> Any:
-    """What the range computes is needed in one branch behind it, and with ``with_payload`` by a marker inside too."""
+def deferred(kept: str) -> Any:
+    """What a range computes is needed in one branch behind it, and inside the range by what ``kept`` names."""
 
     @T.prim_func
     def deferred(a: T.Tensor((4096,), "float"), b: T.Tensor((4096,), "float")):
         with T.Kernel(32, threads=128) as bx:
             tx = T.get_thread_binding()
-            x = T.alloc_local((1,), "float")
+            x = T.alloc_local((2,), "float")
+            line = T.alloc_shared((128,), "float")
+            line[tx] = 1.0
+            T.sync_threads()
             with trace.range("compute"):
                 x[0] = a[bx * 128 + tx]
+                x[1] = line[127 - tx]
                 for _ in T.unroll(8):
                     x[0] = x[0] * 3.0 + 1.0
-                if with_payload:
-                    trace.record("result", payload=x[0])
+                if kept == "payload":
+                    trace.record("result", payload=x[0] + x[1])
+                if kept == "fence":
+                    T.warpgroup_fence_operand(x, num_regs=2)
             if bx > 16:
-                b[bx * 128 + tx] = x[0]
+                b[bx * 128 + tx] = x[0] + x[1]
 
     return deferred
 
 
-ODD = [(misplaced, False), (deferred, False), (deferred, True)]
+ODD = [(misplaced, False), (deferred, ""), (deferred, "payload"), (deferred, "fence")]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -519,17 +526,17 @@ def machine_code(
 
 @pytest.fixture
 def small(machine_code: Callable[..., Any], compiled: dict[str, Any]) -> Callable[..., Traced]:
-    """``small(build, with_payload)``: one of the small kernels; the first call compiles them all."""
+    """``small(build, variant)``: one of the small kernels; the first call compiles them all."""
 
-    def name(build: Any, with_payload: bool) -> str:
-        return build.__name__ + "_payload" * with_payload
+    def name(build: Any, variant: Any) -> str:
+        return f"{build.__name__}_{variant}"
 
-    def get(build: Any, with_payload: bool) -> Traced:
-        if name(build, with_payload) not in compiled:
-            wanted = SMALL + ODD
-            funcs = [trace.lower(b(p)).with_attr("global_symbol", name(b, p)) for b, p in wanted]
-            compiled.update(zip((name(b, p) for b, p in wanted), machine_code(*funcs)))
-        return Traced(*compiled[name(build, with_payload)])
+    def get(build: Any, variant: Any) -> Traced:
+        if name(build, variant) not in compiled:
+            wanted = [*SMALL, *ODD]
+            funcs = [trace.lower(b(v)).with_attr("global_symbol", name(b, v)) for b, v in wanted]
+            compiled.update(zip((name(b, v) for b, v in wanted), machine_code(*funcs)))
+        return Traced(*compiled[name(build, variant)])
 
     return get
 
@@ -766,13 +773,29 @@ def test_a_marker_on_the_wrong_side_is_noticed(small: Callable[..., Traced]) -> 
 
 @pytest.mark.nvcc
 def test_what_only_a_later_branch_needs_is_computed_there(small: Callable[..., Traced]) -> None:
-    """The compiler's to decide, as docs/markers.md tells, and a reordering that it really does: it has to be seen."""
-    traced = small(deferred, False)
+    """It is the work that moves, as docs/markers.md tells: a reordering that is real, and that has to be seen."""
+    traced = small(deferred, "")
     traced.check()
-    work = traced.find("LDG", "FFMA")
+    work = traced.find("LDG", "LDS", "FFMA")
+    assert len(work) == 10
     assert traced.strays(work, traced.inside("compute")) == [f"{traced.code[at]} behind -compute" for at in work]
-    kept = small(deferred, True)
-    assert kept.strays(kept.find("LDG", "FFMA"), kept.inside("compute")) == []
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("kept", ["payload", "fence"])
+def test_what_a_range_uses_itself_is_computed_inside(small: Callable[..., Traced], kept: str) -> None:
+    traced = small(deferred, kept)
+    traced.check()
+    work = traced.find("LDG", "LDS", "FFMA")
+    assert len(work) == 10
+    assert traced.strays(work, traced.inside("compute")) == []
+    sources = {at: traced.code[at].written for at in traced.find("LDG", "LDS")}
+    if kept == "fence":
+        # A fence is no instruction: the value that goes into nothing else inside is loaded there, but not waited for.
+        with pytest.raises(AssertionError, match="-compute is read before anything used the result of .*LDS"):
+            traced.consumers(sources, lambda instruction: instruction.read)
+        sources = {at: traced.code[at].written for at in traced.find("LDG")}
+    assert all(traced.consumers(sources, lambda instruction: instruction.read).values())
 
 
 # ---------------------------------------------------------------------------------------------------------------------

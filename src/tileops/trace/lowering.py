@@ -32,7 +32,7 @@ LAUNCH_THREADS = "tl.launch_threads"
 DEFAULT_THREADS = 128  # what TileLang launches on CUDA where T.Kernel is given no `threads`
 SCHEDULE = "tl.ws_schedule"
 SWIZZLE = "threadblock_swizzle_pattern"  # the attribute that T.use_swizzle leaves
-SWIZZLE = "threadblock_swizzle_pattern"
+MAY_FAIL = (tirx.BufferLoad, tirx.Call, tirx.Div, tirx.FloorDiv, tirx.Mod, tirx.FloorMod)
 KINDS = {RANGE_BEGIN: BEGIN, RANGE_END: END, RECORD: INSTANT}
 PAYLOAD_SUFFIX = {"i": "_i32", "u": "_i32", "f": "_f32"}
 
@@ -104,20 +104,22 @@ def _check_leads(found: Found, launch: _Launch) -> None:
 
 def _warn(found: Found) -> None:
     for marker in found.markers:
-        text = None
-        if marker.identity in found.moved:
-            text = (
-                f"range {marker.name!r} may not bracket what was written: TileLang moves "
-                f"{found.moved[marker.identity]} in a kernel with T.Pipelined. Specialize warps by hand where a range "
-                "has to be exact."
-            )
-        elif marker in found.guarded and marker.kind in (RANGE_BEGIN, RECORD):
-            text = (
+        if marker in found.guarded and marker.kind in (RANGE_BEGIN, RECORD):
+            _warn_at(
+                marker,
                 f"{marker.what} stands beside the `if` that guards the body of a T.Pipelined loop, and records only "
-                "in iterations that it lets through: anything else there keeps TileLang from specializing warps."
+                "in iterations that it lets through: anything else there keeps TileLang from specializing warps",
             )
-        if text is not None:
-            warnings.warn_explicit(text, TraceWarning, marker.file, marker.line)
+        if marker.identity in found.moved:
+            _warn_at(
+                marker,
+                f"{marker.what} may not bracket what was written: in a kernel with T.Pipelined, TileLang moves "
+                f"{found.moved[marker.identity]}. Specialize warps by hand where a range has to be exact",
+            )
+
+
+def _warn_at(marker: Marker, text: str) -> None:
+    warnings.warn_explicit(text, TraceWarning, marker.file, marker.line)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -216,12 +218,23 @@ def _chosen(body: Any) -> Any:
         if then is None or other is None or str(other.args[0].value) != "tileops_mark":
             return None
         name, group, site, events, *payload = then.args
-        if int(group) != int(other.args[1]):
+        if int(group) != int(other.args[1]) or not all(map(_cannot_fail, payload)):
             return None
         site, events = (T.Select(stmt.condition, *pair) for pair in ((site, other.args[2]), (events, other.args[3])))
         return tirx.Evaluate(T.call_extern("int32", str(name.value), group, site, events, *payload))
 
     return tirx.stmt_functor.ir_transform(body, None, branch, ["tirx.IfThenElse"])
+
+
+def _cannot_fail(expression: Any) -> bool:
+    """Whether an expression may be evaluated where the author did not ask for it: no memory read, no division."""
+    found: list[bool] = []
+
+    def visit(node: Any) -> None:
+        found.append(isinstance(node, MAY_FAIL))
+
+    tirx.stmt_functor.post_order_visit(expression, visit)
+    return not any(found)
 
 
 def _call_of(stmt: Any) -> Any:
@@ -290,8 +303,6 @@ class _Launch:
         roots: list[Any] = []
 
         def visit(node: Any) -> None:
-            if isinstance(node, tirx.SBlock) and SCHEDULE in node.annotations:
-                raise TraceError("tracing takes no kernel with T.annotate_ws_schedule: build it with traced=False")
             if isinstance(node, tirx.SBlock) and node.name_hint == ROOT_BLOCK:
                 roots.append(node)
             if isinstance(node, tirx.For) and node.thread_binding is not None:
@@ -304,6 +315,10 @@ class _Launch:
         if len(roots) != 1:
             raise TraceError(
                 f"{author()}: tracing takes a PrimFunc with one `with T.Kernel(...)`; this one has {len(roots)}"
+            )
+        if SCHEDULE in roots[0].annotations:
+            raise TraceError(
+                f"{author()}: tracing takes no kernel with T.annotate_ws_schedule: build it with traced=False"
             )
         threads = [int(extent) for extent in roots[0].annotations.get(LAUNCH_THREADS, [DEFAULT_THREADS, 1, 1])]
         return cls((*blocks,), (*extents,), threads[0] * threads[1] * threads[2], threads[0])

@@ -481,9 +481,18 @@ export class Figure {
 
   /** A wheel turned sideways, or with Shift, pans; otherwise Plotly zooms. @param {WheelEvent} event */
   _wheel(event) {
+    if (!event.isTrusted) return;
     this._hover(null, null);
     const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    if (!sideways && !event.shiftKey) return;
+    if (!sideways && !event.shiftKey) {
+      // Plotly zooms by 10% an event, however far the wheel was turned: a mouse's notch (100 or 120) is worth three.
+      const { clientX, clientY, deltaY } = event;
+      const again = { clientX, clientY, deltaY, bubbles: true, cancelable: true };
+      for (let extra = 0; extra < 2 && Math.abs(deltaY) >= 100; extra += 1) {
+        event.target?.dispatchEvent(new WheelEvent("wheel", again));
+      }
+      return;
+    }
     event.preventDefault();
     event.stopPropagation();
     const [from, to] = this.range;
