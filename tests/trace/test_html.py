@@ -183,16 +183,20 @@ class Opened:
         """Waits until Plotly has redrawn."""
         self.page.evaluate("async () => { await tileops.figure.busy; await new Promise(requestAnimationFrame); }")
 
-    def place(self, cycles: float, group: str, lane: str, depth: int = 0) -> tuple[float, float]:
-        """Where on the screen a row's bars are at a time: from Plotly's own axes and the rows' own names."""
+    def across(self, cycles: float) -> float:
+        """Where on the screen a time is, from Plotly's own axis."""
         box = self.page.locator("#figure .nsewdrag").bounding_box()
         low, high = self.range
+        return box["x"] + (cycles - low) / (high - low) * box["width"]
+
+    def place(self, cycles: float, group: str, lane: str, depth: int = 0) -> tuple[float, float]:
+        """Where on the screen a row's bars are at a time."""
         name = self.page.locator("#figure .row-name", has=self.page.get_by_text(lane, exact=True)).and_(
             self.page.locator("#figure .row-name", has=self.page.get_by_text(group, exact=True))
         )
         row = name.bounding_box()
         # A name stands beside its row's outermost bars.
-        return box["x"] + (cycles - low) / (high - low) * box["width"], row["y"] + 19 + 24 * depth
+        return self.across(cycles), row["y"] + 19 + 24 * depth
 
     def hover(self, x: float, y: float) -> str:
         """The tooltip at a place, cells apart by tabs; empty without one."""
@@ -668,8 +672,7 @@ def test_names_are_text_and_never_run(show: Callable[..., Opened]) -> None:
     assert opened.bars == opened.instants == len(wanted)
     for at, row in enumerate(timeline.slices):
         box = page.locator("#figure .row-name").nth(at).bounding_box()
-        x, _ = opened.place(row.start + 200, synthetic.HOSTILE[2], synthetic.HOSTILE[-3])
-        opened.hover(x, box["y"] + 19)
+        opened.hover(opened.across(row.start + 200), box["y"] + 19)
         assert texts("#tooltip .what .name") == [wanted[at]]
         assert f"payload {integer(row.payload)}" in page.locator("#tooltip").inner_text()
     page.locator("#details summary").click()

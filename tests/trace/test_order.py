@@ -439,7 +439,7 @@ def nested(with_payload: bool) -> Any:
 
 
 SINGLE = (copies, matrices, loads, asynchronous, atomics, nested)
-SMALL = [(build, with_payload) for build in SINGLE for with_payload in (False, True)]
+SMALL: list[tuple[Any, Any]] = [(build, with_payload) for build in SINGLE for with_payload in (False, True)]
 
 
 def _payload(wanted: bool, value: Any) -> Any:
@@ -486,7 +486,7 @@ def deferred(kept: str) -> Any:
     return deferred
 
 
-ODD = [(misplaced, False), (deferred, ""), (deferred, "payload"), (deferred, "fence")]
+ODD: list[tuple[Any, Any]] = [(misplaced, False), (deferred, ""), (deferred, "payload"), (deferred, "fence")]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -594,7 +594,7 @@ def strays_of_gemm(traced: Traced) -> list[str]:
         (loads, traced.inside("tma")),
         (waits & produces, traced.inside("acquire")),
         (waits & consumes, traced.inside("wait")),
-        (arrivals & produces, traced.inside("tma")),
+        (arrivals & produces, traced.inside("tma", "arrive")),
         (arrivals & consumes, traced.inside("mma")),
         (products, traced.inside("mma")),
         (traced.find("WARPGROUP.ARRIVE"), traced.inside("mma")),
@@ -792,7 +792,7 @@ def test_what_a_range_uses_itself_is_computed_inside(small: Callable[..., Traced
     sources = {at: traced.code[at].written for at in traced.find("LDG", "LDS")}
     if kept == "fence":
         # A fence is no instruction: the value that goes into nothing else inside is loaded there, but not waited for.
-        with pytest.raises(AssertionError, match="-compute is read before anything used the result of .*LDS"):
+        with pytest.raises(AssertionError, match=r"-compute is read before anything used the result of .*LDS"):
             traced.consumers(sources, lambda instruction: instruction.read)
         sources = {at: traced.code[at].written for at in traced.find("LDG")}
     assert all(traced.consumers(sources, lambda instruction: instruction.read).values())

@@ -158,8 +158,6 @@ class _Sites:
 
     def new_site(self, markers: Sequence[Marker]) -> int:
         """The number of the site at which ``markers`` share a record."""
-        if max(len(self._sites), len(self._ranges) - 1) >= MAX_SITES:
-            raise TraceError(f"{markers[0].where}: a kernel can hold {MAX_SITES} markers; this one has more")
         self._sites.append(
             tuple((KINDS[m.kind], self._range_of[m.token if m.kind == RANGE_END else m.identity]) for m in markers)
         )
@@ -167,6 +165,8 @@ class _Sites:
 
     def table(self, func: Any, found: Found, target: str, max_events: int) -> SiteTable:
         """The kernel's site table, once all sites are numbered."""
+        if max(len(self._sites), len(self._ranges)) > MAX_SITES:
+            raise TraceError(f"{author()}: a kernel can hold {MAX_SITES} markers; this one has {len(self._sites)}")
         places = layout(self._payloads, max_events)
         return SiteTable(
             kernel=str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "kernel",

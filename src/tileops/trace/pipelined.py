@@ -37,27 +37,29 @@ def is_pipelined(stmt: Any) -> bool:
 
 
 def tied(body: Any) -> Any:
-    """A kernel's body with the markers of every pipelined loop tied to its other statements."""
+    """A kernel's body with the markers of every pipelined loop tied to its other statements.
+
+    Raises:
+        TraceError: for a marker that stays a statement of its own where each has a place in ``order=`` and ``stage=``.
+    """
+    surplus: list[Marker] = []
 
     def loop(stmt: Any) -> Any:
         if not is_pipelined(stmt):
             return None
         inside = _tied(statements(stmt.body))
         if ORDER in stmt.annotations:
-            _check_order(inside)
+            surplus.extend(m for part in statements(inside) if only_markers(part) for m in markers_in(part))
         return tirx.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, inside, stmt.thread_binding, stmt.annotations,
                         stmt.step)  # fmt: skip
 
-    return tirx.stmt_functor.ir_transform(body, None, loop, ["tirx.For"])
-
-
-def _check_order(inside: Any) -> None:
-    for part in statements(inside):
-        for marker in markers_in(part) if only_markers(part) else ():
-            raise TraceError(
-                f"{marker.where}: {marker.what} would count as a statement of a T.Pipelined loop with order= and "
-                "stage=: put it next to a statement that computes in registers, such as T.gemm"
-            )
+    body = tirx.stmt_functor.ir_transform(body, None, loop, ["tirx.For"])
+    for marker in surplus:  # not in `loop`: TVM would make another error of what is raised there
+        raise TraceError(
+            f"{marker.where}: {marker.what} would count as a statement of a T.Pipelined loop with order= and stage=: "
+            "put it next to a statement that computes in registers, such as T.gemm"
+        )
+    return body
 
 
 def beside_guard(loop: Any) -> list[Any]:
