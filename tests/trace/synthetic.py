@@ -55,7 +55,9 @@ class Builder:
         self.cycles[cta] = max(self.cycles[cta], end)
         return len(self._slices) - 1
 
-    def instant(self, cta: int, group: str, lane: str, name: str, time: int, payload: int | float | None = None) -> None:
+    def instant(
+        self, cta: int, group: str, lane: str, name: str, time: int, payload: int | float | None = None
+    ) -> None:
         """Adds a zero-width mark."""
         self._instants.append(
             {"cta": cta, "group": group, "lane": lane, "name": name, "time": time, "payload": payload}
@@ -244,7 +246,7 @@ def gemm(grid: tuple[int, int, int] = (4, 2, 1), iterations: int = 60, stages: i
 
 # Names that would run, break the page or read as something else if they were ever taken for more than text.
 HOSTILE = (
-    "<img src=x onerror=\"window.hacked=1\">",
+    '<img src=x onerror="window.hacked=1">',
     "</script><script>window.hacked=1</script>",
     "<!--<script>",
     "<b>bold</b> &amp; &lt;i&gt;",
@@ -302,7 +304,9 @@ def nested(depth: int = 4) -> Timeline:
     builder = Builder((2, 2, 2), ("main",))
     for cta in range(builder.count):
         for level in range(depth):
-            builder.slice(cta, "main", "main", f"level {level}", 10 + 100 * level, 2000 - 100 * level, level, depth=level)
+            builder.slice(
+                cta, "main", "main", f"level {level}", 10 + 100 * level, 2000 - 100 * level, level, depth=level
+            )
         for time in (500, 900, 1300):
             builder.instant(cta, "main", "main", "tick", time)
     return builder.build()

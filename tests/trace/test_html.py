@@ -124,7 +124,9 @@ def test_scripts() -> None:
         pytest.skip("needs node")
     if int(subprocess.run([node, "--version"], capture_output=True, text=True).stdout[1:].split(".")[0]) < 18:
         pytest.skip("needs node 18 or newer: its test runner and DecompressionStream")
-    done = subprocess.run([node, "--test", str(Path(__file__).with_name("page.test.mjs"))], capture_output=True, text=True)
+    done = subprocess.run(
+        [node, "--test", str(Path(__file__).with_name("page.test.mjs"))], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -164,7 +166,9 @@ class Opened:
     @property
     def arrows(self) -> int:
         """Pieces of the line that Plotly drew the arrows with."""
-        paths = self.page.locator("#figure .scatterlayer path.js-line").evaluate_all("all => all.map(one => one.getAttribute('d'))")
+        paths = self.page.locator("#figure .scatterlayer path.js-line").evaluate_all(
+            "all => all.map(one => one.getAttribute('d'))"
+        )
         return sum(path.count("M") for path in paths)
 
     @property
@@ -222,7 +226,9 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     """Opens a Timeline's page from its file; whatever the page asks for or complains about fails the test."""
     contexts, complaints = [], []
 
-    def opened(timeline: Timeline, title: str | None = None, width: int = 1280, height: int = 900, **options: Any) -> Opened:
+    def opened(
+        timeline: Timeline, title: str | None = None, width: int = 1280, height: int = 900, **options: Any
+    ) -> Opened:
         path = export_html(timeline, tmp_path / f"{len(contexts)}.html", title=title)
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
@@ -230,7 +236,8 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
         page.on("console", lambda message: complaints.append(f"console {message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on(
-            "request", lambda request: None if request.url == path.as_uri() else complaints.append(f"asked for {request.url}")
+            "request",
+            lambda request: None if request.url == path.as_uri() else complaints.append(f"asked for {request.url}"),
         )
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.goto(path.as_uri())
@@ -273,7 +280,9 @@ def test_tabs_bars_and_arrows_are_those_of_the_timeline(show: Callable[..., Open
         np.testing.assert_array_equal(bars["base"], slices["start"])
         np.testing.assert_array_equal(bars["x"], slices["duration"])
         flows = timeline.flows.where(cta=cta)
-        np.testing.assert_array_equal(sorted(zip(arrows["x"][::3], arrows["x"][1::3])), sorted(zip(flows["start"], flows["end"])))
+        np.testing.assert_array_equal(
+            sorted(zip(arrows["x"][::3], arrows["x"][1::3])), sorted(zip(flows["start"], flows["end"]))
+        )
         assert opened.page.locator("#tabs [aria-selected=true]").inner_text() == f"({cta % 3}, {cta // 3}) #{cta}"
         assert opened.page.locator("#cta").inner_text() == f"CTA ({cta % 3}, {cta // 3}) #{cta}"
 
@@ -339,7 +348,9 @@ def test_zoom_and_pan_are_horizontal_only(show: Callable[..., Opened]) -> None:
 
     def look(action: Callable[[], None]) -> list[float]:
         action()
-        page.wait_for_timeout(400)  # Plotly takes a wheel for finished after 50 ms, and one click for a single after 300
+        page.wait_for_timeout(
+            400
+        )  # Plotly takes a wheel for finished after 50 ms, and one click for a single after 300
         opened.settle()
         assert page.evaluate("tileops.figure.plot._fullLayout.yaxis.range.slice()") == vertical
         return opened.range
@@ -428,11 +439,18 @@ def test_the_legend_hides_a_name_and_its_arrows(show: Callable[..., Opened]) -> 
 def test_colours_belong_to_names(show: Callable[..., Opened]) -> None:
     def colours(opened: Opened) -> dict[str, str]:
         names = opened.page.locator("#totals th > .name").all_inner_texts()
-        return dict(zip(names, opened.page.locator("#totals th > .swatch").evaluate_all("all => all.map(one => one.style.background)")))
+        return dict(
+            zip(
+                names,
+                opened.page.locator("#totals th > .swatch").evaluate_all("all => all.map(one => one.style.background)"),
+            )
+        )
 
     long = show(synthetic.gemm((2, 1, 1), 10))
     first = colours(long)
-    bars = long.page.locator("#figure .barlayer .point path").evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
+    bars = long.page.locator("#figure .barlayer .point path").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).fill)"
+    )
     assert set(bars) == set(first.values())
     long.open(1)
     assert colours(long) == first
@@ -474,7 +492,14 @@ def test_keys_move_along_the_tabs(show: Callable[..., Opened]) -> None:
     opened = show(synthetic.gemm((40, 2, 1), 1))
     page = opened.page
     opened.open(0)
-    for key, number in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", 79), ("ArrowRight", 79), ("Home", 0)):
+    for key, number in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", 79),
+        ("ArrowRight", 79),
+        ("Home", 0),
+    ):
         page.keyboard.press(key)
         tab = page.locator("#tabs [aria-selected=true]")
         assert tab.get_attribute("data-position") == str(number)
@@ -541,7 +566,8 @@ def test_the_table_adds_up(show: Callable[..., Opened]) -> None:
         group, lane = row.split(" / ")
         durations = slices.where(group=group, lane=lane, name=name)["duration"]
         assert [count, mean, least, most, total] == [
-            integer(value) for value in (len(durations), durations.mean() + 1e-9, durations.min(), durations.max(), durations.sum())
+            integer(value)
+            for value in (len(durations), durations.mean() + 1e-9, durations.min(), durations.max(), durations.sum())
         ]
         assert share.strip() == f"{100 * durations.sum() / cycles:.1f}%"
 
@@ -602,7 +628,10 @@ def test_cut_ranges_are_hatched_and_torn(show: Callable[..., Opened]) -> None:
     opened = show(synthetic.troubled())
     opened.open(1)
     opened.settle()
-    whole, cut = (opened.place(cycles, group, lane) for cycles, group, lane in ((500 + 80, "producer", "tma"), (900, "producer", "main")))
+    whole, cut = (
+        opened.place(cycles, group, lane)
+        for cycles, group, lane in ((500 + 80, "producer", "tma"), (900, "producer", "main"))
+    )
 
     def shades(place: tuple[float, float]) -> int:
         """Distinct colours of the canvas along 30 px of a bar."""
@@ -650,7 +679,11 @@ def spelled(name: str) -> str:
     """A name as the page writes it: what breaks lines or turns the direction of writing is spelled out."""
     if not name:
         return "(no name)"
-    return re.sub("[\n\t\u2028\u2029\u202e]", lambda found: {"\n": r"\n", "\t": r"\t"}.get(found[0]) or rf"\u{ord(found[0]):04x}", name)
+    return re.sub(
+        "[\n\t\u2028\u2029\u202e]",
+        lambda found: {"\n": r"\n", "\t": r"\t"}.get(found[0]) or rf"\u{ord(found[0]):04x}",
+        name,
+    )
 
 
 def test_names_are_text_and_never_run(show: Callable[..., Opened]) -> None:
@@ -707,7 +740,9 @@ def test_a_narrow_window_clips_nothing(show: Callable[..., Opened], width: int) 
         box = name.bounding_box()
         assert figure["x"] <= box["x"]
         assert box["x"] + box["width"] <= figure["x"] + figure["width"]
-        assert name.evaluate("one => [...one.children].every(part => part.scrollWidth <= part.clientWidth + 1 || part.clientWidth === 0)")
+        assert name.evaluate(
+            "one => [...one.children].every(part => part.scrollWidth <= part.clientWidth + 1 || part.clientWidth === 0)"
+        )
 
 
 def test_the_figure_follows_the_window(show: Callable[..., Opened]) -> None:
@@ -715,7 +750,9 @@ def test_the_figure_follows_the_window(show: Callable[..., Opened]) -> None:
     bars = opened.bars
     for width in (500, 1500):
         opened.page.set_viewport_size({"width": width, "height": 800})
-        opened.page.wait_for_function("Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1")
+        opened.page.wait_for_function(
+            "Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1"
+        )
         opened.settle()
         svg = opened.page.locator("#figure .main-svg").first.bounding_box()
         assert svg["width"] == pytest.approx(opened.page.locator("#figure").bounding_box()["width"], abs=1)
@@ -737,7 +774,11 @@ def test_nested_ranges_are_stacked(show: Callable[..., Opened]) -> None:
 def test_tables_in_another_order_show_the_same(show: Callable[..., Opened]) -> None:
     timeline = synthetic.gemm((3, 1, 1), 8)
     shuffled = replace(
-        timeline, flows=timeline.flows[::-1], instants=timeline.instants[::-1], rows=timeline.rows[::-1], ctas=timeline.ctas[::-1]
+        timeline,
+        flows=timeline.flows[::-1],
+        instants=timeline.instants[::-1],
+        rows=timeline.rows[::-1],
+        ctas=timeline.ctas[::-1],
     )
     opened = show(shuffled)
     opened.open(2)
@@ -758,7 +799,12 @@ def test_large_and_odd_numbers_arrive(show: Callable[..., Opened]) -> None:
     slices = opened.page.evaluate(
         "Object.fromEntries(['start', 'duration', 'payload', 'kind'].map(name => [name, Array.from(tileops.events.slices[name])]))"
     )
-    for name, column in (("start", "start"), ("duration", "duration"), ("kind", "payload_kind"), ("payload", "payload")):
+    for name, column in (
+        ("start", "start"),
+        ("duration", "duration"),
+        ("kind", "payload_kind"),
+        ("payload", "payload"),
+    ):
         np.testing.assert_array_equal(np.array(slices[name], dtype=float), timeline.slices[column])
     text = opened.hover(*opened.place(3e9, "main", "main"))
     assert f"start\t{MINUS}40\t{MINUS}40.0\t" in text

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tileops.trace import Timeline, trace
 
-from . import marked
+from . import marked, programs
 from .building import cpu_kernel, line_of
 
 FLOAT = "float32"
@@ -26,18 +26,6 @@ FLOAT = "float32"
 def launched(kernel: Any, *inputs: Any) -> tuple[list[Any], Timeline]:
     *outputs, slots = kernel(*inputs)
     return outputs, trace.decode(kernel, slots)
-
-
-def sequences(timeline: Timeline, cta: int, group: str) -> list[tuple[str, str, Any]]:
-    """A CTA's events in a group as (kind, name, payload), in the order of their records."""
-    slices = list(timeline.slices.where(cta=cta, group=group))
-    instants = list(timeline.instants.where(cta=cta, group=group))
-    events = [
-        *((s.start, 1, s.name, s.payload) for s in slices),
-        *((s.start + s.duration, 0, s.name, None) for s in slices),
-        *((i.time, 2, i.name, i.payload) for i in instants),
-    ]
-    return [(("end", "begin", "record")[kind], name, payload) for _, kind, name, payload in sorted(events, key=str)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -50,9 +38,54 @@ def test_outputs_are_bit_identical_to_the_untraced_kernel_s() -> None:
     a, b = torch.randn(64, 64), torch.randn(64, 64)
     (c,), timeline = launched(traced, a, b)
     assert torch.equal(c, plain(a, b))
-    assert torch.allclose(c, a @ b + a.reshape(4, 16, 4, 16)[:, :, :2].sum(2).repeat(1, 1, 4), atol=1e-4)
+    assert torch.allclose(c, a @ b + (a[:, :16] + a[:, 16:32]).repeat(1, 4), atol=1e-4)
     assert timeline.grid == (4, 4, 1)
     assert timeline.recorded == 16 * (2 + 2 * (1 + 8 + 4 + 4 + 1) + 1)
     assert timeline.dropped == 0
     assert timeline.never_fired == ()
     assert len(timeline.flows) == 16 * 4
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Events, against a model
+
+
+def check_against_model(program: programs.Program, folder: Path) -> None:
+    make = marked.loaded(folder, programs.text_of(program)).make
+    plain, traced = (cpu_kernel(lambda: make(trace), traced=on, max_events=4096) for on in (False, True))
+    a = torch.randn(programs.GRID)
+    (out,), timeline = launched(traced, a)
+    assert torch.equal(out, plain(a))
+    assert timeline.dropped == 0
+    model = programs.expected(program)
+    assert timeline.recorded == sum(len(events) for groups in model for events in groups.values())
+    for cta, groups in enumerate(model):
+        for group in timeline.groups:
+            check_row(timeline, cta, group, groups.get(group, []))
+
+
+def check_row(timeline: Timeline, cta: int, group: str, model: list[programs.Event]) -> None:
+    slices, instants = (list(table.where(cta=cta, group=group)) for table in (timeline.slices, timeline.instants))
+    begins = [event for event in model if event.kind == "begin"]
+    assert [(s.name, s.lane, s.payload, s.cut) for s in slices] == [(e.name, e.lane, e.payload, False) for e in begins]
+    records = [event for event in model if event.kind == "record"]
+    assert [(i.name, i.lane, i.payload) for i in instants] == [(e.name, e.lane, e.payload) for e in records]
+    slice_of = {event.range: made for event, made in zip(begins, slices)}
+    marks = iter(instants)
+    times = []
+    for event in model:
+        if event.kind == "record":
+            times.append(next(marks).time)
+        else:
+            made = slice_of[event.range]
+            times.append(made.start + (made.duration if event.kind == "end" else 0))
+    assert times == sorted(times)
+
+
+@hypothesis.settings(
+    max_examples=8, deadline=None, derandomize=True, phases=[hypothesis.Phase.generate],
+    suppress_health_check=list(hypothesis.HealthCheck),
+)  # fmt: skip
+@hypothesis.given(program=programs.programs())
+def test_random_kernels_record_what_a_model_says(program: programs.Program, tmp_path_factory: Any) -> None:
+    check_against_model(program, tmp_path_factory.mktemp("program"))

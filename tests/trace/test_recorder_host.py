@@ -81,7 +81,9 @@ def recorder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return program
 
 
-def drive(program: Path, buffer: np.ndarray, head: list[int], runs: list[tuple[list[int], list[list[int]]]]) -> np.ndarray:
+def drive(
+    program: Path, buffer: np.ndarray, head: list[int], runs: list[tuple[list[int], list[list[int]]]]
+) -> np.ndarray:
     words = [len(buffer), *head]
     content = struct.pack(f"<{len(words)}q", *map(_signed, words)) + buffer.tobytes()
     for where, ops in runs:
@@ -181,6 +183,27 @@ def check_clocks(row: dict[str, Any], ops: list[list[int]], group: int, capacity
     assert [time for _, time, _ in row["records"]] == [7 * number for number in readings[:capacity]]
     assert (row["end"] - row["begin"]) % model.WRAP == 7 * len(ops)
     assert row["begin_ns"] == row["end_ns"] == run * 32
+
+
+@pytest.mark.parametrize("producers", [0, 1, 4, 8])
+def test_one_thread_of_a_block_records(recorder: Path, producers: int) -> None:
+    if recorder.name == "cpu":
+        pytest.skip("the CPU target has no threads")
+    places = layout([False, True], 1)
+    starts = [0, places[0].row_words]
+    before = np.zeros(places[1].end, dtype=np.uint64)
+    width = THREADS_X + producers
+    recorded = {}
+    for z in range(2):
+        for y in range(3):
+            for x in range(width):
+                ops = [[MARK, 0, 0, 1, 0], [MARK, 1, 1, 2, 0], [END]]
+                after = drive(recorder, before, [1, 8, 16, 1, 1, 1, 1, 0, 7], [([*starts, x, y, z, width, 3], ops)])
+                for group, start in enumerate(starts):
+                    if after[start : start + places[group].row_words].any():
+                        recorded.setdefault(group, []).append((x - producers) + THREADS_X * (y + 3 * z))
+                        assert x >= producers
+    assert recorded == {0: [LEADS[0]], 1: [LEADS[1]]}
 
 
 def test_the_count_saturates(recorder: Path) -> None:
