@@ -10,6 +10,7 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -317,8 +318,8 @@ def test_hover_on_an_arrow_tells_the_hand_off(show: Callable[..., Opened]) -> No
     row = next(row for row in timeline.flows if row.src == "arrive" and row.occurrence == 7)
     x0, y0 = opened.place(row.start, "producer", "barrier")
     x1, y1 = opened.place(row.end, "consumer", "barrier")
-    # From the lower edge of one bar to the upper edge of the other, 11 px from their middles. Two thirds of the way down it
-    # crosses the row of an epilogue that is still to come.
+    # From the lower edge of one bar to the upper edge of the other, 11 px from their middles. Two thirds of the way
+    # down it crosses the row of an epilogue that is still to come.
     y0, y1 = y0 + 11, y1 - 11
     text = opened.hover(x0 + 2 / 3 * (x1 - x0), y0 + 2 / 3 * (y1 - y0))
     assert text.split("\n")[:2] == ["arrive → wait #7", "producer / barrier → consumer / barrier"]
@@ -639,7 +640,8 @@ def test_cut_ranges_are_hatched_and_torn(show: Callable[..., Opened]) -> None:
             """([x, y]) => {
               const canvas = document.querySelector("#figure canvas");
               const box = canvas.getBoundingClientRect();
-              const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+              const { width, height } = canvas;
+              const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
               copy.drawImage(canvas, 0, 0);
               const { data } = copy.getImageData(x - box.x, y + 8 - box.y, 30, 1);
               return new Set(Array.from({ length: 30 }, (_, i) => data.slice(4 * i, 4 * i + 4).join())).size;
@@ -768,7 +770,7 @@ def test_nested_ranges_are_stacked(show: Callable[..., Opened]) -> None:
         text = opened.hover(*opened.place(middle_of(row), "main", "main", row.depth))
         assert text.startswith(f"{row.name}\n")
     boxes = [bar.bounding_box() for bar in opened.page.locator("#figure .barlayer .point path").all()]
-    assert all(lower["y"] >= upper["y"] + upper["height"] for upper, lower in zip(boxes, boxes[1:]))
+    assert all(lower["y"] >= upper["y"] + upper["height"] for upper, lower in pairwise(boxes))
 
 
 def test_tables_in_another_order_show_the_same(show: Callable[..., Opened]) -> None:
@@ -797,7 +799,9 @@ def test_large_and_odd_numbers_arrive(show: Callable[..., Opened]) -> None:
     timeline = builder.build()
     opened = show(timeline)
     slices = opened.page.evaluate(
-        "Object.fromEntries(['start', 'duration', 'payload', 'kind'].map(name => [name, Array.from(tileops.events.slices[name])]))"
+        """Object.fromEntries(
+          ["start", "duration", "payload", "kind"].map((name) => [name, Array.from(tileops.events.slices[name])]),
+        )"""
     )
     for name, column in (
         ("start", "start"),
@@ -817,7 +821,6 @@ def test_large_and_odd_numbers_arrive(show: Callable[..., Opened]) -> None:
 
 def test_a_table_without_rows_is_no_reason_to_fail() -> None:
     timeline = synthetic.empty()
-    nothing = Table({name: timeline.flows[name][:0] for name in timeline.flows.column_names}, {
-        name: () for name in ("src", "dst", "src_group", "dst_group")
-    })  # fmt: skip
+    columns = {name: timeline.flows[name][:0] for name in timeline.flows.column_names}
+    nothing = Table(columns, dict.fromkeys(("src", "dst", "src_group", "dst_group"), ()))
     assert head_of(render_html(replace(timeline, flows=nothing)))["edges"] == []

@@ -332,7 +332,8 @@ def _site_table(compiled: Any) -> SiteTable | None:
     func = getattr(compiled, "prim_func", None)
     if func is None:
         raise TraceError(
-            f"expected a compiled kernel (what a tilelang.jit factory returns when called), got {type(compiled).__name__}"
+            "expected a compiled kernel (what a tilelang.jit factory returns when called), got "
+            f"{type(compiled).__name__}"
         )
     text = (func.attrs or {}).get(ATTRIBUTE)
     return None if text is None else _parsed(str(text))
@@ -369,7 +370,8 @@ def _claim(folder: Path, stem: str) -> Path:
             except FileExistsError:
                 number += 1
     except OSError as error:
-        raise TraceError(f"cannot write timelines to {folder}: {error.strerror}; see trace.enable(output=...)") from error
+        reason = f"{error.strerror}; see trace.enable(output=...)"
+        raise TraceError(f"cannot write timelines to {folder}: {reason}") from error
 
 
 def _warnings(timeline: Timeline, stem: str) -> list[str]:

@@ -43,17 +43,22 @@ class Perturbation:
         change = (self.ratio - 1) * 100
         word = "slower" if change >= 0 else "faster"
         return (
-            f"tracing made this kernel {abs(change):.1f}% {word} ({self.traced_us:.2f} against {self.stripped_us:.2f} µs; "
-            f"{self.rounds} rounds, 80% of them between {(self.low - 1) * 100:+.1f}% and {(self.high - 1) * 100:+.1f}%)"
+            f"tracing made this kernel {abs(change):.1f}% {word} ({self.traced_us:.2f} against "
+            f"{self.stripped_us:.2f} µs; {self.rounds} rounds, 80% of them between {(self.low - 1) * 100:+.1f}% and {(self.high - 1) * 100:+.1f}%)"
         )
 
 
-def measure(stripped: Callable[..., Any], traced: Callable[..., Any], inputs: Sequence[Any], rounds: int) -> Perturbation:
+def measure(
+    stripped: Callable[..., Any], traced: Callable[..., Any], inputs: Sequence[Any], rounds: int
+) -> Perturbation:
     """Runs both builds in turn; see :meth:`tileops.trace.namespace.Trace.perturbation`."""
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise TraceError(f"perturbation: rounds must be an int of at least 1, got {rounds!r}")
     timer = _timer(inputs)
-    builds = {"stripped": lambda: stripped(*inputs), "traced": lambda: traced(*inputs)}
+    builds: dict[str, Callable[[], Any]] = {
+        "stripped": lambda: stripped(*inputs),
+        "traced": lambda: traced(*inputs),
+    }
     for build in builds.values():
         for _ in range(WARM_UPS):
             build()

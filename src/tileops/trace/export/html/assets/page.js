@@ -350,7 +350,7 @@ class Page {
         make("td", "number", whole(line.total / line.count)),
         make("td", "number wide", whole(line.least)),
         make("td", "number wide", whole(line.greatest)),
-        make("td", "number", whole(line.total)),
+        make("td", "number middling", whole(line.total)),
         make("td", "number share", meter, make("span", "percent", percent(share))),
       );
     });
@@ -421,13 +421,13 @@ class Page {
   }
 
   /**
-   * Moments and spans in cycles and nanoseconds; moments also on the axis that all CTAs share.
+   * Moments and spans in cycles and nanoseconds; moments also on the axis that all CTAs of the launch share.
    * @param {[string, number, boolean][]} lines title, cycles, and whether it is a moment
    */
   times(lines) {
     const { ghz, beginNs } = this.cta;
     const table = make("table");
-    const heads = ["", "cycles", "ns", "ns, GPU axis"].map((text) => make("th", "", text));
+    const heads = ["", "cycles", "ns", "ns, launch"].map((text) => make("th", "", text));
     table.append(make("tr", "", ...heads));
     for (const [title, cycles, moment] of lines) {
       const ns = cycles / ghz;
