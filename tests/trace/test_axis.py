@@ -74,7 +74,7 @@ def worst(axis: Axis, truth: Truth) -> float:
     """How far the axis is from the truth, at most, if their zeros are laid where that is least."""
     cycles = (truth.clock[:, 1] - truth.clock[:, 0]).view(np.int64)
     end_ns = axis.nanoseconds(np.arange(len(cycles)), cycles)
-    off = np.concatenate([axis.begin_ns - truth.begin_ns, end_ns - truth.end_ns])
+    off = np.concatenate([begins(axis) - truth.begin_ns, end_ns - truth.end_ns])
     return float(off.max() - off.min()) / 2
 
 

@@ -42,16 +42,26 @@ class Perturbation:
     def __str__(self) -> str:
         change = (self.ratio - 1) * 100
         word = "slower" if change >= 0 else "faster"
+        low, high = ((bound - 1) * 100 for bound in (self.low, self.high))
         return (
-            f"tracing made this kernel {abs(change):.1f}% {word} ({self.traced_us:.2f} against "
-            f"{self.stripped_us:.2f} µs; {self.rounds} rounds, 80% of them between {(self.low - 1) * 100:+.1f}% and {(self.high - 1) * 100:+.1f}%)"
+            f"tracing made this kernel {abs(change):.1f}% {word} ({self.traced_us:.2f} against {self.stripped_us:.2f} µs; "
+            f"{self.rounds} rounds, 80% of them between {low:+.1f}% and {high:+.1f}%)"
         )
 
 
 def measure(
     stripped: Callable[..., Any], traced: Callable[..., Any], inputs: Sequence[Any], rounds: int
 ) -> Perturbation:
-    """Runs both builds in turn; see :meth:`tileops.trace.namespace.Trace.perturbation`."""
+    """Runs both builds in turn.
+
+    Args:
+        stripped, traced: the kernel, compiled without and with tracing.
+        inputs: its arguments; on a GPU, launches are replayed from CUDA graphs.
+        rounds: how often each build is timed.
+
+    Raises:
+        TraceError: if ``rounds`` is no positive number.
+    """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise TraceError(f"perturbation: rounds must be an int of at least 1, got {rounds!r}")
     timer = _timer(inputs)
