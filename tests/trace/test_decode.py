@@ -15,7 +15,7 @@ from tileops.trace import Timeline, TraceError
 from tileops.trace import decode as decode_module
 from tileops.trace.decode import decode_lines
 from tileops.trace.sites import BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
-from tileops.trace.slots import HEADER_WORDS, STATE_DONE, STATE_OPEN, layout
+from tileops.trace.slots import COUNT_LIMIT, HEADER_WORDS, STATE_DONE, STATE_OPEN, layout
 
 from . import model
 
@@ -219,6 +219,10 @@ def small_table(capacity: int = 8, edges: tuple[Edge, ...] = (), ranges: tuple[R
     return SiteTable("main", "cuda", capacity, groups, ranges, SITES, edges)
 
 
+PRODUCER_AT, CONSUMER_AT = (group.layout.offset for group in small_table().groups)
+CONSUMER_AT_2 = small_table(capacity=2).groups[1].layout.offset
+
+
 def small_lines(
     table: SiteTable, producer: list[tuple[int, int, int]] = PRODUCER, consumer: list[tuple[int, int, int]] = CONSUMER
 ) -> np.ndarray:
@@ -307,6 +311,17 @@ def test_payloads_are_exact(kind: str, bits: int, payload: float) -> None:
     assert (read, type(read)) == (payload, type(payload))
 
 
+def test_counts_that_reached_their_limit_are_what_they_are() -> None:
+    table = small_table(capacity=2)
+    lines = small_lines(table)
+    lines[2, PRODUCER_AT] = STATE_DONE | COUNT_LIMIT << 32
+    lines[2, PRODUCER_AT + 1] = COUNT_LIMIT | 7 << 32
+    lines[2, CONSUMER_AT_2] = STATE_DONE | COUNT_LIMIT << 32
+    lines[2, CONSUMER_AT_2 + 1] = COUNT_LIMIT | 7 << 32
+    timeline = check_against_model(lines, table)
+    assert timeline.rows.where(cta=2).dropped.tolist() == [COUNT_LIMIT - 2, COUNT_LIMIT - 4]
+
+
 def test_thousands_of_sites() -> None:
     count = 5000
     ranges = tuple(Range(f"range {n}", f"lane {n % 7}", n % 2, 0, "", False, "k.py", n) for n in range(count))
@@ -326,14 +341,26 @@ def test_thousands_of_sites() -> None:
     assert set(timeline.slices.duration.tolist()) == {50}
 
 
-PRODUCER_AT, CONSUMER_AT = (group.layout.offset for group in small_table().groups)
-
-
 def _add(word: int, value: int) -> Any:
     """Adds to a word of CTA 1."""
 
     def change(lines: np.ndarray) -> None:
         lines[1, word : word + 1] += np.uint64(value % WORDS)
+
+    return change
+
+
+def _add_both(one: int, other: int, value: int) -> Any:
+    def change(lines: np.ndarray) -> None:
+        lines[1, [one, other]] += np.uint64(value)
+
+    return change
+
+
+def _swap_sites(one: int, other: int) -> Any:
+    def change(lines: np.ndarray) -> None:
+        lines[1, one] += np.uint64(1 << 48)
+        lines[1, other] -= np.uint64(1 << 48)
 
     return change
 
@@ -355,6 +382,7 @@ def _swap(one: int, other: int) -> Any:
         (_add(PRODUCER_AT + 5, -2000), "producer", "ends before it begins"),
         (_add(CONSUMER_AT + 4, 1 << 47), "consumer", "lasts for days"),
         (_add(PRODUCER_AT + 2, 1 << 47), "producer", "ends before it begins"),
+        (_add_both(CONSUMER_AT + 2, CONSUMER_AT + 4, 1 << 50), "consumer", "lasts for days"),
         (_add(PRODUCER_AT + 5, 1 << 40), "producer", "its clock stood still"),
         (_add(CONSUMER_AT + 1, 1 << 32), "consumer", "SM is not that of the CTA's other rows"),
         (_add(PRODUCER_AT + 1, 1 << 60), "producer", "there is no such SM"),
@@ -368,6 +396,7 @@ def _swap(one: int, other: int) -> Any:
         (_add(PRODUCER_AT + 10, -1 << 48), "producer", "its ranges do not begin and end in turn"),
         (_add(PRODUCER_AT + 8, 1 << 48), "producer", "its ranges do not begin and end in turn"),
         (_add(CONSUMER_AT + 10, 1 << 48), "consumer", "its ranges do not begin and end in turn"),
+        (_swap_sites(PRODUCER_AT + 8, PRODUCER_AT + 10), "producer", "its ranges do not begin and end in turn"),
     ],
 )
 def test_what_is_wrong_with_a_row_is_said(change: Any, group: str, why: str) -> None:

@@ -44,8 +44,9 @@ class Perturbation:
         word = "slower" if change >= 0 else "faster"
         low, high = ((bound - 1) * 100 for bound in (self.low, self.high))
         return (
-            f"tracing made this kernel {abs(change):.1f}% {word} ({self.traced_us:.2f} against {self.stripped_us:.2f} µs; "
-            f"{self.rounds} rounds, 80% of them between {low:+.1f}% and {high:+.1f}%)"
+            f"tracing made this kernel {abs(change):.1f}% {word}: "
+            f"{self.traced_us:.2f} against {self.stripped_us:.2f} µs "
+            f"({self.rounds} rounds, 80% of them between {low:+.1f}% and {high:+.1f}%)"
         )
 
 
@@ -55,7 +56,8 @@ def measure(
     """Runs both builds in turn.
 
     Args:
-        stripped, traced: the kernel, compiled without and with tracing.
+        stripped: the kernel, compiled without tracing.
+        traced: the kernel, compiled with it.
         inputs: its arguments; on a GPU, launches are replayed from CUDA graphs.
         rounds: how often each build is timed.
 
