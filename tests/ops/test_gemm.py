@@ -112,17 +112,12 @@ def test_traced_kernel_differs_by_its_markers_alone(
     body = traced[traced.index("gemm_kernel(") :]
     assert body.count("tileops_open(") == groups
     assert {int(g) for g in re.findall(r"tileops_mark\((\d+),", body)} == set(range(groups))
-    # Behind markers TileLang no longer fuses the arrival with the announcement of B's bytes; the rest is the same.
     unmarked = re.sub(r"\n *tileops_\w+\([^\n]*\);", "", body)
     unmarked = re.sub(r", long\* __restrict__ slots|, int64_t\* __restrict__ slots", "", unmarked)
     stripped = lowered(build_gemm(*problem, traced=False), config)
     stripped = stripped[stripped.index("gemm_kernel(") :]
-    count = re.compile(r"tl::\w+(?:<[^>]*>)?\(")
-    calls = [sorted(count.findall(text.replace("arrive_and_expect_tx", ""))) for text in (unmarked, stripped)]
-    elections = [sum(call.startswith("tl::tl_shuffle_elect<32>") for call in made) for made in calls]
-    assert elections == [2, 1]
-    calls[0].remove("tl::tl_shuffle_elect<32>(")
-    assert calls[0] == calls[1]
+    assert "arrive_and_expect_tx" in stripped
+    assert unmarked == stripped
 
 
 @pytest.mark.nvcc

@@ -160,13 +160,13 @@ class _Readings:
         """
         order = np.argsort(self.cycles, kind="stable")
         sm, x, y, weight = self.sm[order], self.cycles[order], self.ns[order], np.ones(len(order))
-        # First readings between the same multiples of `apart` are averaged, then what a multiple parts though it is near.
+        # First readings between the same multiples of `apart` are averaged, then means that are near all the same.
         for near in (False, True):
             parted = np.diff(x) > apart / 2 if near else np.diff(x // apart) > 0
-            group = np.append(0, np.cumsum(parted | (np.diff(sm) > 0)))
-            total = np.bincount(group, weight)
-            x, y = np.bincount(group, x * weight) / total, np.bincount(group, y * weight) / total
-            sm, weight = sm[np.searchsorted(group, np.arange(len(total)))], total
+            starts = np.flatnonzero(np.append(True, parted | (np.diff(sm) > 0)))
+            total = np.add.reduceat(weight, starts)
+            x, y = np.add.reduceat(x * weight, starts) / total, np.add.reduceat(y * weight, starts) / total
+            sm, weight = sm[starts], total
         # The first and the last part go on to where the SM's readings begin and end.
         sms = np.arange(len(rate))
         head, tail = np.searchsorted(sm, sms), np.searchsorted(sm, sms, side="right") - 1

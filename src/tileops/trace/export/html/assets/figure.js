@@ -241,7 +241,7 @@ export class Figure {
       name.title = `${shown(row.group)} / ${shown(row.lane)}`;
       append(name, "span", "group").textContent = shown(row.group);
       append(name, "span", "slash").textContent = " / ";
-      append(name, "span", "lane").textContent = shown(row.lane);
+      append(name, "span", "lane").innerHTML = row.lane;
       return name;
     });
     if (headings) {
@@ -315,7 +315,7 @@ export class Figure {
         context.fillStyle = theme.surface;
         context.fillRect(from - 0.5, top, 1, BAR);
       }
-      if (false) drawCut(context, Math.max(from, -BAR), Math.max(to, from + 1), top, theme);
+      if (slices.cut[i]) drawCut(context, Math.max(from, -BAR), Math.max(to, from + 1), top, theme);
       const [left, right] = [Math.max(from, 0), Math.min(to, width)];
       if (right - left >= 16) this._drawLabel(context, i, left, right, top + BAR / 2 + 0.5);
     }
