@@ -85,8 +85,8 @@ def test_demo_on_the_cpu(tmp_path, capsys, monkeypatch):
         ("core", "arithmetic", "multiply"): 64,
         ("core", "main", "store"): 16,
     }
+    # The ranges do not overlap; each share is rounded to 0.1.
     assert 0 < sum(share for _, _, share in rows.values()) <= 100.2
-    assert rows["core", "arithmetic", "multiply"][2] == max(share for _, _, share in rows.values())
     difference = re.search(r"differs from PyTorch's by (\S+) at most", before)
     assert difference
     assert float(difference[1]) < 1e-3

@@ -331,10 +331,11 @@ class _Events:
             record = np.flatnonzero((count == 1).take(records.site))
             event = first.take(records.site.take(record))
         else:
-            each = count.take(records.site)
-            record = np.repeat(np.arange(len(each)), each)
-            nth = np.arange(len(record)) - np.repeat(np.cumsum(each) - each, each)
-            event = first.take(records.site.take(record)) + nth
+            some = np.flatnonzero((count > 0).take(records.site))
+            site = records.site.take(some)
+            each = count.take(site)
+            record = np.repeat(some, each)
+            event = np.repeat(first.take(site) - np.cumsum(each) + each, each) + np.arange(len(record))
         moment = record * sites.most + turns.take(event) if sites.rebegin else record
         return cls(record, moment, ranges.take(event), np.diff(np.searchsorted(record, records.start)))
 
@@ -344,43 +345,44 @@ def _end_records(begins: _Events, ends: _Events, rows: _Rows) -> np.ndarray:
 
     One thread records a row, so within a row the begins and ends of a range alternate, starting with a begin.
     """
-    if (
-        np.array_equal(begins.range, ends.range)
-        and np.array_equal(begins.per_row, ends.per_row)
-        and _alternate(begins.moment, ends.moment)
-    ):
+    balanced = np.array_equal(begins.per_row, ends.per_row)
+    if balanced and np.array_equal(begins.range, ends.range) and _alternate(begins.moment, ends.moment):
         return ends.record  # No range holds another one: they are paired as they stand.
 
     # Bring both into the order of range, then moment. (16-bit keys: a radix sort.)
     begin_order = np.argsort(begins.range.astype(np.uint16), kind="stable")
     end_order = np.argsort(ends.range.astype(np.uint16), kind="stable")
+    begin, end = begins.moment.take(begin_order), ends.moment.take(end_order)
+    begin_range, end_range = begins.range.take(begin_order), ends.range.take(end_order)
+    found = np.full(len(begin), -1, dtype=np.int64)
+    # With as many begins as ends in each row, none can belong to another row's.
+    if balanced and np.array_equal(begin_range, end_range) and _alternate(begin, end, begin_range):
+        found[begin_order] = ends.record.take(end_order)
+        return found
+
+    # Some range has no end, or the row is damaged: look for each begin's next end.
     row = np.arange(len(begins.per_row))
     begin_row, end_row = np.repeat(row, begins.per_row)[begin_order], np.repeat(row, ends.per_row)[end_order]
-    begin_range, end_range = begins.range[begin_order], ends.range[end_order]
-    moments = max(begins.moment.max(initial=0), ends.moment.max(initial=0)) + 1
-    begin_key = begin_range * moments + begins.moment[begin_order]
-    end_key = end_range * moments + ends.moment[end_order]
-    if _alternate(begin_key, end_key):
-        partner = np.arange(len(begin_key))
-    else:
-        partner = np.searchsorted(end_key, begin_key)  # the range's first end behind the begin, if there is one
-    whole = partner < len(end_key)
+    moments = max(begin.max(initial=0), end.max(initial=0)) + 1
+    partner = np.searchsorted(end_range * moments + end, begin_range * moments + begin)
+    whole = partner < len(end)
     at = partner[whole]
     whole[whole] = (end_range[at] == begin_range[whole]) & (end_row[at] == begin_row[whole])
-
     wrong = np.zeros(len(row), dtype=bool)
     again = (begin_range[1:] == begin_range[:-1]) & (begin_row[1:] == begin_row[:-1])
     wrong[begin_row[:-1][again & (~whole[:-1] | (partner[1:] == partner[:-1]))]] = True
     wrong |= ends.per_row > np.bincount(begin_row[whole], minlength=len(row))
     rows.refuse(wrong.reshape(rows.closed.shape), "its ranges do not begin and end in turn")
-    found = np.full(len(begin_key), -1, dtype=np.int64)
     found[begin_order[whole]] = ends.record[end_order[partner[whole]]]
     return found
 
 
-def _alternate(begin: np.ndarray, end: np.ndarray) -> bool:
-    """Whether each end stands between its begin and the next one."""
-    return len(begin) == len(end) and bool((begin <= end).all() and (end[:-1] <= begin[1:]).all())
+def _alternate(begin: np.ndarray, end: np.ndarray, of: np.ndarray | None = None) -> bool:
+    """Whether each end stands between its begin and the next one, of the same range if ``of`` is given."""
+    before_next = end[:-1] <= begin[1:]
+    if of is not None:
+        before_next |= of[:-1] != of[1:]
+    return bool((begin <= end).all() and before_next.all())
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -241,8 +241,6 @@ class Trace:
             self.dump(timeline, compiled, stem)
             for warning in _warnings(timeline, stem):
                 warnings.warn(warning, TraceWarning, stacklevel=2)
-        if not outputs:
-            return None
         return outputs[0] if len(outputs) == 1 else outputs
 
     def decode(self, compiled: Any, slots: Any) -> Timeline:
@@ -309,15 +307,16 @@ class Trace:
                 self._dumped[stem] += 1
                 return True
         self._tell_once(f"stopped {stem}", f"dumped {self._dumps_per_stem} launches of {stem!r} and stops: "
-                        "trace.enable(dumps=..., every=...) changes that")  # fmt: skip
+                        "trace.enable(dumps=..., every=...) changes that", callers=2)  # fmt: skip
         return False
 
-    def _tell_once(self, key: str, text: str) -> None:
+    def _tell_once(self, key: str, text: str, callers: int = 1) -> None:
+        """Warns once for each key, at the line that called the method ``callers`` calls up."""
         with self._lock:
             if key in self._told:
                 return
             self._told.add(key)
-        warnings.warn(text, TraceWarning, stacklevel=4)
+        warnings.warn(text, TraceWarning, stacklevel=2 + callers)
 
 
 trace = Trace()

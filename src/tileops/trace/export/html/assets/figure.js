@@ -241,7 +241,7 @@ export class Figure {
       name.title = `${shown(row.group)} / ${shown(row.lane)}`;
       append(name, "span", "group").textContent = shown(row.group);
       append(name, "span", "slash").textContent = " / ";
-      append(name, "span", "lane").innerHTML = row.lane;
+      append(name, "span", "lane").textContent = shown(row.lane);
       return name;
     });
     if (headings) {
