@@ -167,8 +167,8 @@ def measure(what: str, table: SiteTable, repeats: int) -> None:
         [loading] = seconds(lambda: Recording.load(path), 1)
         size = path.stat().st_size
     print(
-        f"  {'as a file':38} {size / 1e6:7.2f} MB, {size / records:.2f} bytes a record; {slots.nbytes / size:.0f} times "
-        f"less than slots; saved in {saving:.2f} s, loaded in {loading:.2f} s\n"
+        f"  {'as a file':38} {size / 1e6:7.2f} MB, {size / records:.2f} bytes a record, 1/{slots.nbytes / size:.0f} "
+        f"of slots; saved in {saving:.2f} s, loaded in {loading:.2f} s\n"
     )
 
 

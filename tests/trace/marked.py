@@ -389,3 +389,64 @@ def loaded(folder: Path, text: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+class Mark(ast.NodeTransformer):
+    """Puts markers into the kernels of a module's text, where ``choices`` says so.
+
+    There is one choice for each statement inside a launch, outside of ``T.Parallel``, in the order of the text:
+    ``record`` ahead of it, ``range``, ``group`` or ``both`` around it, ``start`` ahead of it with the end behind the
+    block's last statement, or nothing.
+    """
+
+    def __init__(self, choices: list[str]):
+        self.choices = iter(choices)
+        self.count = 0
+        self.inside = False
+
+    def visit_With(self, node: ast.With) -> Any:
+        launch = "T.Kernel" in ast.unparse(node.items[0])
+        outside, self.inside = self.inside, self.inside or launch
+        self._fill(node, "body")
+        self.inside = outside
+        return node
+
+    def visit_For(self, node: ast.For) -> Any:
+        if "T.Parallel" not in ast.unparse(node.iter):
+            self._fill(node, "body")
+        return node
+
+    def visit_If(self, node: ast.If) -> Any:
+        self._fill(node, "body")
+        self._fill(node, "orelse")
+        return node
+
+    def _fill(self, node: Any, block: str) -> None:
+        statements = getattr(node, block)
+        if not self.inside:
+            self.generic_visit(node)
+            return
+        made, behind = [], []
+        for statement in statements:
+            self.count += 1
+            name, number = repr(f"m{self.count}"), self.count
+            choice = next(self.choices, "")
+            inner = self.visit(statement) if isinstance(statement, (ast.With, ast.For, ast.If)) else statement
+            if choice in ("range", "group", "both"):
+                around = {"range": f"trace.range({name})", "group": f"trace.group({name}, lead=3)"}
+                items = [around[kind] for kind in ("group", "range") if choice in (kind, "both")]
+                with_ = ast.parse(f"with {', '.join(items)}: pass").body[0]
+                with_.body = [inner]
+                inner = with_
+            if choice == "record":
+                made += ast.parse(f"trace.record({name}, payload={number})").body
+            if choice == "start":
+                made += ast.parse(f"t{number} = trace.range_start({name})").body
+                behind = ast.parse(f"trace.range_end(t{number})").body + behind
+            made.append(inner)
+        setattr(node, block, made + behind)
+
+
+def remarked(folder: Path, text: str, choices: list[str]) -> Any:
+    """The module of a text without markers, with markers where ``choices`` says."""
+    return loaded(folder, ast.unparse(ast.fix_missing_locations(Mark(choices).visit(ast.parse(text)))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from dataclasses import replace
 from typing import Any
@@ -320,6 +321,25 @@ def test_counts_that_reached_their_limit_are_what_they_are() -> None:
     lines[2, CONSUMER_AT_2 + 1] = COUNT_LIMIT | 7 << 32
     timeline = check_against_model(lines, table)
     assert timeline.rows.where(cta=2).dropped.tolist() == [COUNT_LIMIT - 2, COUNT_LIMIT - 4]
+
+
+def test_columns_that_are_made_when_read_follow_the_rows_chosen() -> None:
+    table = small_table(edges=(Edge("load", "mma", 0),))
+    read, unread = decode_lines(small_lines(table), table), decode_lines(small_lines(table), table)
+    for one, other in ((read.slices, unread.slices), (read.instants, unread.instants), (read.flows, unread.flows)):
+        every_third = np.arange(len(one)) % 3 == 1
+        chosen = other[every_third]
+        for column in one.column_names:
+            np.testing.assert_array_equal(one[column][every_third], chosen[column])
+            assert len(chosen[column]) == len(chosen) == every_third.sum()
+
+
+def test_timelines_can_be_pickled() -> None:
+    table = small_table(edges=(Edge("load", "mma", 0),))
+    timeline = decode_lines(small_lines(table), table)
+    again = pickle.loads(pickle.dumps(timeline))
+    assert tables_of(again) == tables_of(timeline)
+    assert again.slices.duration_ns.tolist() == timeline.slices.duration_ns.tolist()
 
 
 def test_thousands_of_sites() -> None:

@@ -129,19 +129,20 @@ class Timeline:
     Attributes:
         slices: one row a range that was entered: ``cta``, ``group``, ``lane``, ``name``, ``start``, ``duration``,
             ``payload``, ``payload_kind``, ``depth`` (ranges of its group and lane around it), ``start_ns``,
-            ``duration_ns``, ``cut`` (its end is not recorded: it ends with the last event of its row), ``site``.
-            Ordered by CTA, group and start.
+            ``duration_ns``, ``cut`` (its end is not recorded: it ends with the last event of a full row, or where the
+            thread returned), ``site``. Ordered by CTA, group and start.
         instants: one row a zero-width mark: ``cta``, ``group``, ``lane``, ``name``, ``time``, ``payload``,
             ``payload_kind``, ``time_ns``, ``site``.
         flows: one row an occurrence of a ``dag`` edge: ``cta``, ``src``, ``dst``, ``src_group``, ``dst_group``,
             ``src_slice``, ``dst_slice`` (positions in ``slices``), ``occurrence``, ``start``, ``end``, ``start_ns``,
-            ``end_ns``.
+            ``end_ns``. Ordered by ``src_slice``; a cut slice has none.
         rows: one row a CTA and group: ``cta``, ``group``, ``recorded``, ``dropped`` (events), ``finished``.
         ctas: one row a CTA: ``cta``, ``x``, ``y``, ``z``, ``sm``, ``begin_ns``, ``end_ns``, ``cycles`` (from its begin
-            to its end), ``ghz`` (its SM's measured clock; NaN where unknown), ``recorded``, ``dropped``, ``finished``.
+            to its end), ``ghz`` (its SM's clock as measured, averaged over the CTA; NaN where unknown), ``recorded``,
+            ``dropped``, ``finished``.
         grid: the launch's extents along x, y and z.
         groups: the groups' names, in the order of their rows.
-        axis_error_ns: how far the nanosecond axis is from the timer that it was fitted to, at most; NaN if unknown.
+        axis_error_ns: how far the nanosecond axis is from the timer, where that was read, at most; NaN if unknown.
         never_fired: for each marker that no CTA recorded though nothing was dropped, what and where it is.
         meta: what else is known of the launch: ``kernel``, ``device``, ``target``, ``versions``, ``date``, …
     """

@@ -1,5 +1,9 @@
 """A Timeline as what the page reads: a JSON head of texts, and one binary block of number columns.
 
+Bytes an event in the file, for a synthetic GEMM of 87,480 events with payloads and arrows: columns as JSON 20.3; with
+differences instead of values where these are smaller 10.7; the same as narrow typed arrays in base64 8.7; these
+deflated 1.05.
+
 ``assets/recording.js`` is the reader: the two change together, and ``VERSION`` with them.
 """
 
@@ -21,7 +25,8 @@ _CTA_COLUMNS = (
 )  # fmt: skip
 _ROW_COLUMNS = ("recorded", "dropped", "finished")
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
-_LEVEL = 6
+# 6.3 million events a second and 1.05 bytes an event; level 1: 9.7 and 1.20, level 6: 3.7 and 0.97 (one core).
+_LEVEL = 3
 
 
 def pack(timeline: Timeline) -> tuple[dict[str, Any], bytes]:

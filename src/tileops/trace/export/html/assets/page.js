@@ -445,7 +445,7 @@ class Page {
     const blocks = [columns.cta_x, columns.cta_y, columns.cta_z];
     filter.addEventListener("input", () => this.list(matching(filter.value, columns.cta_cta, blocks)));
     filter.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-      if (event.key === "F9" && this.listed.length) this.open(this.listed[0]);
+      if (event.key === "Enter" && this.listed.length) this.open(this.listed[0]);
       if (event.key === "Escape") {
         filter.value = "";
         this.list(null);
