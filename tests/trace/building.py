@@ -100,5 +100,21 @@ def cpu_kernel(make: Callable[[], Any], traced: bool = True, outputs: int = 1, *
     return factory()
 
 
-__all__ = ["AMPERE", "CPU", "HOPPER", "T", "NoTrace", "body", "calls", "cpu_kernel", "line_of", "lowered", "no_trace", "source",
-           "target_of", "traced_source", "tvm", "without_tracing"]  # fmt: skip
+__all__ = [
+    "AMPERE",
+    "CPU",
+    "HOPPER",
+    "NoTrace",
+    "T",
+    "body",
+    "calls",
+    "cpu_kernel",
+    "line_of",
+    "lowered",
+    "no_trace",
+    "source",
+    "target_of",
+    "traced_source",
+    "tvm",
+    "without_tracing",
+]  # fmt: skip

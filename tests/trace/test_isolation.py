@@ -97,7 +97,7 @@ def test_a_build_that_raises_half_way_leaves_nothing(at: str) -> None:
     for _ in range(2):
         with pytest.raises(ZeroDivisionError, match=at):
             broken()
-        with pytest.raises(TraceError, match="inside `with T.Kernel"):
+        with pytest.raises(TraceError, match=r"inside `with T\.Kernel"):
             trace.record("stray")
     table = site_table(named("good")())
     assert [group.name for group in table.groups] == ["good group", "main"]
@@ -176,7 +176,9 @@ def test_builds_in_several_threads_keep_their_names() -> None:
             check_names(timeline, f"thread {number}", number + 1)
             for turn, table in enumerate(tables):
                 assert {group.name for group in table.groups} == {f"thread {number}.{turn} group", "main"}
-                assert {r.name for r in table.ranges} == {f"thread {number}.{turn} {kind}" for kind in ("range", "record")}
+                assert {r.name for r in table.ranges} == {
+                    f"thread {number}.{turn} {kind}" for kind in ("range", "record")
+                }
     assert len(results) == 5
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tilelang.language as T
 import torch
-from hypothesis import strategies as st
 
 from tileops.trace import Timeline, trace
 
@@ -156,7 +155,8 @@ def test_payloads_arrive_as_they_were_given() -> None:
 
 CONSTANTS = {
     "zero": 0, "minus one": -1, "smallest": -(1 << 31), "largest": (1 << 31) - 1, "unsigned": (1 << 32) - 1,
-    "beyond int": 1 << 31, "true": True, "false": False, "numpy": np.int16(-5), "half": 0.5, "huge": 3.4028234663852886e38,
+    "beyond int": 1 << 31, "true": True, "false": False, "numpy": np.int16(-5), "half": 0.5,
+    "huge": 3.4028234663852886e38,
     "tiny": 2.0**-149, "nan": math.nan, "infinity": math.inf, "minus zero": -0.0, "numpy float": np.float32(0.25),
 }  # fmt: skip
 
@@ -331,9 +331,11 @@ def test_markers_that_never_fired_are_named_with_their_lines() -> None:
         return main
 
     _, timeline = launched(cpu_kernel(make), torch.ones(8))
+    never = line_of(__file__, "trace.range(" + '"never")')
+    nor_this = line_of(__file__, "trace.record(" + '"nor this")')
     assert timeline.never_fired == (
-        f"range 'never' at {__file__}:{line_of(__file__, 'trace.range("never")')}",
-        f"record 'nor this' at {__file__}:{line_of(__file__, 'trace.record("nor this")')}",
+        f"range 'never' at {__file__}:{never}",
+        f"record 'nor this' at {__file__}:{nor_this}",
     )
 
 

@@ -75,8 +75,8 @@ import tilelang.language as T
 
 def make(trace):
     @T.prim_func
-    def kernel(a: T.Tensor((256, 128), "float16"), b: T.Tensor((128, 256), "float16"), c: T.Tensor((256, 256), "float16"),
-               bias: T.Tensor((256,), "float16"), table: T.Tensor((16,), "int32")):
+    def kernel(a: T.Tensor((256, 128), "float16"), b: T.Tensor((128, 256), "float16"),
+               c: T.Tensor((256, 256), "float16"), bias: T.Tensor((256,), "float16"), table: T.Tensor((16,), "int32")):
         with T.Kernel(4, 4, threads=128) as (bx, by):
             a_tile = T.alloc_shared((64, 32), "float16")
             b_tile = T.alloc_shared((32, 64), "float16")
@@ -105,17 +105,13 @@ def make(trace):
 """
 PLACES = 18
 LOOPS = {"pipelined": "Pipelined(4, num_stages=2)", "serial": "serial(4)"}
-CHOICES = st.lists(
-    st.sampled_from(["", "record", "range", "group", "both", "start"]), min_size=PLACES, max_size=PLACES
-)
+CHOICES = st.lists(st.sampled_from(["", "record", "range", "group", "both", "start"]), min_size=PLACES, max_size=PLACES)
 
 
 @pytest.fixture(scope="module")
 def plain_sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("plain")
-    return {
-        kind: source(marked.loaded(folder, BASE.replace("LOOP", loop)).make(trace)) for kind, loop in LOOPS.items()
-    }
+    return {kind: source(marked.loaded(folder, BASE.replace("LOOP", loop)).make(trace)) for kind, loop in LOOPS.items()}
 
 
 @pytest.mark.parametrize("loop", LOOPS)

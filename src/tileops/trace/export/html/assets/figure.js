@@ -24,6 +24,8 @@ const LEAST_WIDTH = 0.01;
  * @typedef {{kind: "slice" | "instant" | "flow", index: number}} Hit
  * @typedef {{names: Set<string>, edges: Set<number>}} Hidden
  * @typedef {ReturnType<typeof readTheme>} Theme
+ * @typedef {CanvasRenderingContext2D} Context
+ * @typedef {(cycles: number) => number} Scale to px from the plot's left
  */
 
 export class Figure {
@@ -295,7 +297,7 @@ export class Figure {
     context.restore();
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {(c: number) => number} toPixels @param {number} width */
+  /** @param {Context} context @param {Scene} scene @param {Scale} toPixels @param {number} width */
   _drawBars(context, scene, toPixels, width) {
     const { slices } = scene.events;
     const theme = /** @type {Theme} */ (this.theme);
@@ -321,20 +323,20 @@ export class Figure {
     }
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {(c: number) => number} toPixels @param {number} width */
+  /** @param {Context} context @param {Scene} scene @param {Scale} toPixels @param {number} width */
   _drawArrows(context, scene, toPixels, width) {
     const { start, end } = scene.events.flows;
     const theme = /** @type {Theme} */ (this.theme);
-    const shown = scene.flows.filter((i) => toPixels(end[i]) >= 0 && toPixels(start[i]) <= width);
+    const inView = scene.flows.filter((i) => toPixels(end[i]) >= 0 && toPixels(start[i]) <= width);
     // Heads of arrows that stand closer than they are wide would be one black band.
-    const room = width / Math.max(shown.length, 1);
+    const room = width / Math.max(inView.length, 1);
     const size = Math.min(9, Math.max(4, 0.75 * room));
     if (this.dense) {
       context.strokeStyle = theme.arrow;
       context.lineWidth = 1;
       context.globalAlpha = Math.min(1, Math.max(0.15, room / 8));
       context.beginPath();
-      for (const i of shown) {
+      for (const i of inView) {
         context.moveTo(toPixels(start[i]), scene.flowFrom[i]);
         context.lineTo(toPixels(end[i]), scene.flowTo[i]);
       }
@@ -342,15 +344,16 @@ export class Figure {
     }
     context.fillStyle = theme.arrowHead;
     context.globalAlpha = Math.min(1, room / 8);
-    for (const i of room < 1.5 ? [] : shown) {
+    for (const i of room < 1.5 ? [] : inView) {
       const x = toPixels(end[i]);
       if (x > width + size) continue;
-      drawHead(context, x, scene.flowTo[i], Math.atan2(scene.flowTo[i] - scene.flowFrom[i], x - toPixels(start[i])), size);
+      const angle = Math.atan2(scene.flowTo[i] - scene.flowFrom[i], x - toPixels(start[i]));
+      drawHead(context, x, scene.flowTo[i], angle, size);
     }
     context.globalAlpha = 1;
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {(c: number) => number} toPixels @param {number} width */
+  /** @param {Context} context @param {Scene} scene @param {Scale} toPixels @param {number} width */
   _drawInstants(context, scene, toPixels, width) {
     const { time, mark } = scene.events.instants;
     context.strokeStyle = /** @type {Theme} */ (this.theme).ink;
@@ -369,7 +372,10 @@ export class Figure {
     }
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {number} i @param {number} left @param {number} right @param {number} middle */
+  /**
+   * Writes on slice `i`, of which `left` to `right` can be seen.
+   * @param {Context} context @param {number} i @param {number} left @param {number} right @param {number} middle
+   */
   _drawLabel(context, i, left, right, middle) {
     const { slices } = /** @type {Scene} */ (this.scene).events;
     const name = this.head.ranges[slices.range[i]][1];
@@ -396,7 +402,7 @@ export class Figure {
     }
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {string} text */
+  /** @param {Context} context @param {string} text */
   _measure(context, text) {
     let width = this._labels.get(text);
     if (width === undefined) {
@@ -407,7 +413,10 @@ export class Figure {
     return width;
   }
 
-  /** As much of a name as there is room for. @param {CanvasRenderingContext2D} context @param {string} name @param {number} room */
+  /**
+   * As much of a name as there is room for.
+   * @param {Context} context @param {string} name @param {number} room px
+   */
   _fitted(context, name, room) {
     const width = this._measure(context, name);
     if (width <= room) return { text: name, width };
@@ -424,7 +433,7 @@ export class Figure {
     return { text, width: this._measure(context, text) };
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Scene} scene @param {Hit} hit @param {(c: number) => number} toPixels */
+  /** @param {Context} context @param {Scene} scene @param {Hit} hit @param {Scale} toPixels */
   _drawHit(context, scene, hit, toPixels) {
     const theme = /** @type {Theme} */ (this.theme);
     const { slices, flows, instants } = scene.events;
@@ -547,7 +556,7 @@ function readTheme(element) {
 
 /**
  * Hatches a range that nothing ended, and tears its end.
- * @param {CanvasRenderingContext2D} context @param {number} from @param {number} to @param {number} top
+ * @param {Context} context @param {number} from @param {number} to @param {number} top
  * @param {Theme} theme
  */
 function drawCut(context, from, to, top, theme) {
@@ -586,7 +595,7 @@ function drawCut(context, from, to, top, theme) {
   context.stroke(edge);
 }
 
-/** @param {CanvasRenderingContext2D} context @param {number} x @param {number} y @param {number} angle @param {number} size */
+/** @param {Context} context @param {number} x @param {number} y @param {number} angle @param {number} size */
 function drawHead(context, x, y, angle, size) {
   context.beginPath();
   context.moveTo(x, y);
@@ -596,7 +605,7 @@ function drawHead(context, x, y, angle, size) {
   context.fill();
 }
 
-/** @param {CanvasRenderingContext2D} context @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 */
+/** @param {Context} context @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 */
 function drawArrow(context, x0, y0, x1, y1) {
   const angle = Math.atan2(y1 - y0, x1 - x0);
   context.beginPath();

@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const MISSING = "–";
+const ACTING = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** @param {string} text */
 function withMinus(text) {
@@ -52,7 +53,7 @@ export function percent(value) {
  */
 export function shown(text) {
   if (text === "") return "(no name)";
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
+  return text.replace(ACTING, (character) => {
     const known = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[character];
     return known ?? `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });

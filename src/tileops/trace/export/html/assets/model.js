@@ -217,7 +217,7 @@ export function distanceToSegment(x, y, x0, y0, x1, y1) {
  */
 export function summarize(head, events) {
   const { slices } = events;
-  /** @type {Map<string, Total & {lane_number: number}>} */
+  /** @type {Map<string, Total & {at: number}>} */
   const totals = new Map();
   for (let i = 0; i < slices.count; i += 1) {
     const [lane, name] = head.ranges[slices.range[i]];
@@ -225,9 +225,8 @@ export function summarize(head, events) {
     let line = totals.get(key);
     if (!line) {
       const [group, laneName] = head.lanes[lane];
-      line = {
-        group, lane: laneName, name, lane_number: lane, count: 0, cut: 0, total: 0, least: Infinity, greatest: -Infinity,
-      };
+      const none = { count: 0, cut: 0, total: 0, least: Infinity, greatest: -Infinity };
+      line = { group, lane: laneName, name, at: lane, ...none };
       totals.set(key, line);
     }
     if (slices.cut[i]) {
@@ -239,7 +238,7 @@ export function summarize(head, events) {
     line.least = Math.min(line.least, slices.duration[i]);
     line.greatest = Math.max(line.greatest, slices.duration[i]);
   }
-  return [...totals.values()].sort((a, b) => a.lane_number - b.lane_number);
+  return [...totals.values()].sort((a, b) => a.at - b.at);
 }
 
 /**

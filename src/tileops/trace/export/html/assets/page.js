@@ -39,7 +39,9 @@ function named(text) {
 /** @param {HTMLElement} list @param {[string, string | Node, string?][]} facts title, value and class */
 function fillFacts(list, facts) {
   list.replaceChildren(
-    ...facts.map(([title, value, className]) => make("div", className || "", make("dt", "", title), make("dd", "", value))),
+    ...facts.map(([title, value, className]) =>
+      make("div", className || "", make("dt", "", title), make("dd", "", value)),
+    ),
   );
 }
 
@@ -129,16 +131,19 @@ class Page {
       let most = 0;
       for (let i = 0; i < recorded.length; i += 1) most = Math.max(most, recorded[i] + lost[i]);
       const held = most ? ` max_events=${most} would have held them all.` : "";
-      alerts.push(["bad", `${counted(dropped, "event")} dropped, since rows were full: ranges are cut or missing.${held}`]);
+      const text = `${counted(dropped, "event")} dropped, since rows were full: ranges are cut or missing.${held}`;
+      alerts.push(["bad", text]);
     }
     if (unfinished) {
       const positions = [...finished.keys()].filter((position) => !finished[position]);
       const names = positions.slice(0, SOME).map((position) => this.nameOf(position));
       const more = positions.length > SOME ? ` and ${integer(positions.length - SOME)} more` : "";
-      alerts.push(["bad", `${counted(unfinished, "CTA")} did not finish and cannot be trusted: ${names.join(", ")}${more}.`]);
+      const text = `${counted(unfinished, "CTA")} did not finish and cannot be trusted: ${names.join(", ")}${more}.`;
+      alerts.push(["bad", text]);
     }
     if (head.neverFired.length) {
-      alerts.push(["warn", `${counted(head.neverFired.length, "marker")} never fired in this launch`, head.neverFired.map(shown)]);
+      const text = `${counted(head.neverFired.length, "marker")} never fired in this launch`;
+      alerts.push(["warn", text, head.neverFired.map(shown)]);
     }
     fillAlerts(byId("alerts"), alerts);
   }
@@ -255,11 +260,14 @@ class Page {
     }
     for (const row of this.events.rows) {
       if (row.dropped) {
-        alerts.push(["bad", `${shown(row.group)}: ${counted(row.dropped, "event")} dropped after the first ${integer(row.recorded)}.`]);
+        const lost = counted(row.dropped, "event");
+        alerts.push(["bad", `${shown(row.group)}: ${lost} dropped after the first ${integer(row.recorded)}.`]);
       }
     }
     const cut = this.events.slices.cut.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
-    if (cut) alerts.push(["warn", `${counted(cut, "range")} cut: hatched, with a torn end, since no end was recorded.`]);
+    if (cut) {
+      alerts.push(["warn", `${counted(cut, "range")} cut: hatched, with a torn end, since no end was recorded.`]);
+    }
     fillAlerts(byId("cta-alerts"), /** @type {any} */ (alerts));
     byId("rate").textContent = Number.isFinite(cta.ghz)
       ? `Here 1,000 cycles take ${nanoseconds(1000 / cta.ghz)} ns.`
