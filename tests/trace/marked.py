@@ -274,6 +274,27 @@ def scheduled(trace: Any) -> Any:
     return kernel
 
 
+def nested(trace: Any) -> Any:
+    @T.prim_func
+    def kernel(a: T.Tensor((M, K), HALF), b: T.Tensor((K, N), HALF), c: T.Tensor((M, N), HALF)):
+        with T.Kernel(N // BN, M // BM, threads=128) as (bx, by):
+            a_tile = T.alloc_shared((BM, BK), HALF)
+            b_tile = T.alloc_shared((BK, BN), HALF)
+            acc = T.alloc_fragment((BM, BN), "float")
+            T.clear(acc)
+            for ki in T.Pipelined(K // BK, order=[0, 1, 2, 3], stage=[0, 0, 1, 1]):
+                T.copy(a[by * BM, ki * BK], a_tile)
+                T.copy(b[ki * BK, bx * BN], b_tile)
+                for turn in T.serial(2):
+                    with trace.range("scale", payload=turn):
+                        for x, y in T.Parallel(BM, BN):
+                            acc[x, y] = acc[x, y] * 0.5
+                T.gemm(a_tile, b_tile, acc)
+            T.copy(acc, c[by * BM, bx * BN])
+
+    return kernel
+
+
 def loads_by_hand(trace: Any) -> Any:
     @T.prim_func
     def kernel(a: T.Tensor((M, K), HALF), b: T.Tensor((K, N), HALF), c: T.Tensor((M, N), HALF)):
@@ -336,9 +357,9 @@ def on_the_cpu(trace: Any) -> Any:
 
 ON_CUDA = [
     first_and_last, nothing_else, serial_loops, branches, macros, pipelined, guarded, persistent, indirect, scheduled,
-    loads_by_hand,
+    nested, loads_by_hand,
 ]  # fmt: skip
-PIPELINED = [pipelined, guarded, persistent, indirect, scheduled, loads_by_hand]
+PIPELINED = [pipelined, guarded, persistent, indirect, scheduled, nested, loads_by_hand]
 ON_CPU = [on_the_cpu]
 
 

@@ -1,5 +1,8 @@
 """The GEMM of the specification, typed in as it stands there."""
 
+# fmt: off
+# ruff: noqa
+
 import functools
 import tilelang
 import tilelang.language as T

@@ -176,7 +176,7 @@ def blocks(*grid: Any, shape: tuple[Any, ...] = (8,)) -> Callable[[], Any]:
                 with trace.range("x", payload=at[0]):
                     trace.record("y", payload=at[1] if len(at) > 1 else 0)
                     trace.record("z", payload=at[2] if len(at) > 2 else 0)
-                    b[0] = a[0]
+                    b[0] = a[(0,) * len(shape)]
 
         return main
 

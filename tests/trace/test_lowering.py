@@ -441,7 +441,7 @@ def everything() -> Any:
             b[at] = a[at]
 
     @T.prim_func
-    def main(a: T.Tensor((m * n,), FLOAT), b: T.Tensor((m, n), FLOAT), c: T.Tensor((m * n,), FLOAT)):
+    def main(b: T.Tensor((m, n), FLOAT), a: T.Tensor((n,), FLOAT), c: T.Tensor((n,), FLOAT)):
         with T.Kernel(T.ceildiv(n, 16), T.ceildiv(m, 4), 2, threads=(8, 4, 2)) as (bx, by, bz):
             tx, ty, tz = T.get_thread_bindings()
             with trace.group("first", lead=0):

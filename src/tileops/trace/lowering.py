@@ -34,7 +34,7 @@ SCHEDULE = "tl.ws_schedule"
 SWIZZLE = "threadblock_swizzle_pattern"  # the attribute that T.use_swizzle leaves
 MAY_FAIL = (tirx.BufferLoad, tirx.Call, tirx.Div, tirx.FloorDiv, tirx.Mod, tirx.FloorMod)
 KINDS = {RANGE_BEGIN: BEGIN, RANGE_END: END, RECORD: INSTANT}
-PAYLOAD_SUFFIX = {"i": "_i32", "u": "_i32", "f": "_f32"}
+PAYLOAD_SUFFIX = {"int32": "_i32", "float32": "_f32"}  # by type; a float constant comes as its bits
 
 
 def strip(func: Any) -> Any:
@@ -57,7 +57,7 @@ def lower(func: Any, max_events: int) -> Any:
     if target != "c":
         _check_leads(found, launch)
     _warn(found)
-    body = _chosen(_recording(carried(tied(func.body)), sites))
+    body = _chosen(_recording(tied(carried(func.body)), sites))
     table = sites.table(func, found, target, max_events)
 
     slots = _slots(launch, func, table, target)
@@ -187,7 +187,7 @@ def _recording(body: Any, sites: _Sites) -> Any:
         name, arguments = "tileops_mark", [sites.groups[markers[0].group.name], sites.new_site(markers), len(run)]
         for marker, stmt in run:
             if marker.payload:
-                name += PAYLOAD_SUFFIX[marker.payload]
+                name += PAYLOAD_SUFFIX[str(stmt.value.args[2].dtype)]
                 arguments.append(stmt.value.args[2])
         return tirx.Evaluate(T.call_extern("int32", name, *arguments))
 

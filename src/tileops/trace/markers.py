@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import tilelang.language as T
 from tilelang import tvm
 from tilelang.language.eager.builder import Builder
@@ -258,7 +259,8 @@ def _payload(place: Place, what: str, payload: Any) -> tuple[str, Any]:
         real = float(payload)
         if math.isfinite(real) and abs(real) >= FLOAT32_LIMIT:
             raise TraceError(f"{place}: {what}: payload {payload} does not fit into a float32")
-        return "f", tirx.const(real, "float32")
+        # As its bits: TileLang prints a float's constant for C with seven digits.
+        return "f", tirx.const(int(np.float32(real).view(np.int32)), "int32")
     value = payload
     if isinstance(value, tirx.Buffer) and value.scope() == "local.var":
         value = tirx.BufferLoad(value, [0])
