@@ -105,6 +105,8 @@ def test_each_sm_has_a_rate_of_its_own(length_ns: float) -> None:
     truth = launch(rates, length_ns, waves=3)
     axis = truth.axis()
     assert truth.ghz(axis) == pytest.approx(rates[truth.sm], rel=STEP / length_ns)
+    # All of an SM's readings are one line.
+    assert all(np.ptp(truth.ghz(axis)[truth.sm == sm]) < 1e-5 for sm in range(len(rates)))
     assert worst(axis, truth) <= axis.error_ns <= 1.5 * STEP
 
 
@@ -131,6 +133,19 @@ def test_a_clock_that_changes_within_a_cta_is_followed_from_reading_to_reading()
     )
     assert length_ns == pytest.approx(rates, rel=0.015)
     assert axis.ghz(at[-1:]) == pytest.approx(at[-1] / 28_000, rel=0.002)
+
+
+@pytest.mark.parametrize("at_ns", range(5_000, 6_200, 75))
+def test_readings_that_are_near_each_other_make_no_rate(at_ns: int) -> None:
+    """Two rows end within 40 ns, where the timer says 32 or 64 ns."""
+    times = np.array([0.0, 0, at_ns, at_ns + 40, 20_000, 20_000])
+    clock = np.where(times > at_ns, at_ns * 1.4 + (times - at_ns) * 1.7, times * 1.4).astype(np.uint64)[None, :]
+    timer = (times // STEP * STEP).astype(np.uint64)[None, :]
+    axis = fit_axis(np.array([5]), clock, timer, clock[:, 0], np.array([True]))
+    at, none = clock[0, 2:4].astype(np.int64), np.zeros(1, int)
+    for first in (at[0] - 300, at[0] - 20, at[0] + 10, at[1] + 20, at[1] + 300):
+        [took] = axis.nanoseconds(none, first + 30 + none) - axis.nanoseconds(none, first + none)
+        assert 30 / took == pytest.approx(1.55, rel=0.12)
 
 
 def test_one_cta_alone() -> None:

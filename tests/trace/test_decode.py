@@ -146,8 +146,14 @@ DAMAGES = [_flip, _flip_header, _overwrite, _shift, _mix, _exchange]
 
 @pytest.mark.filterwarnings("error")
 @settings(max_examples=250, deadline=None)
-@given(SEEDS, st.sampled_from(DAMAGES))
-def test_damage_is_refused_or_harmless(seed: int, damage: Any) -> None:
+@given(SEEDS, st.sampled_from(DAMAGES), st.sampled_from([1, 1 << 16]))
+def test_damage_is_refused_or_harmless(seed: int, damage: Any, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode_module, "_BLOCK_RECORDS", block)
+        check_damaged(seed, damage)
+
+
+def check_damaged(seed: int, damage: Any) -> None:
     launch, lines = launch_of(seed)
     damage(lines, random.Random(seed + 1))
     try:
@@ -419,7 +425,11 @@ def _swap(one: int, other: int) -> Any:
         (_swap_sites(PRODUCER_AT + 8, PRODUCER_AT + 10), "producer", "its ranges do not begin and end in turn"),
     ],
 )
-def test_what_is_wrong_with_a_row_is_said(change: Any, group: str, why: str) -> None:
+@pytest.mark.parametrize("block", [1, 1 << 16])
+def test_what_is_wrong_with_a_row_is_said(
+    change: Any, group: str, why: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode_module, "_BLOCK_RECORDS", block)
     table = small_table()
     lines = small_lines(table)
     change(lines)
@@ -433,11 +443,19 @@ def test_what_is_wrong_with_a_row_is_said(change: Any, group: str, why: str) -> 
         assert decode_lines(lines, table).unfinished.tolist() == [1]
 
 
-def test_a_range_is_not_ended_by_another_cta() -> None:
-    """The next CTA's first record is an end: together they would look like ranges in turn."""
+@pytest.mark.parametrize("consumer", [[], CONSUMER], ids=["no range holds another", "ranges nest"])
+def test_ranges_begin_and_end_in_turn_in_each_row(consumer: list[tuple[int, int, int]]) -> None:
+    """Two ways to be out of turn while begins and ends are equally many and of the same ranges."""
     table = small_table()
-    lines = small_lines(table, producer=[(0, 100, 7)])
-    lines[1] = small_lines(table, producer=[(1, 100, 0), (0, 200, 0), (1, 300, 0)])[1]
+    lines = small_lines(table, consumer=consumer)
+    _swap_sites(PRODUCER_AT + 8, PRODUCER_AT + 10)(lines)
+    with pytest.raises(TraceError, match="the row of CTA 1, group 'producer', is damaged: its ranges do not begin"):
+        decode_lines(lines, table)
+    # The first CTA returned inside the range, and the next one's first record is an end.
+    lines = small_lines(table, consumer=consumer)
+    lines[0] = small_lines(table, [(0, 100, 7)], consumer)[0]
+    assert decode_lines(lines, table).slices.cut.sum() == 1
+    lines[1] = small_lines(table, [(1, 100, 0), (0, 200, 0), (1, 300, 0)], consumer)[1]
     with pytest.raises(TraceError, match="the row of CTA 1, group 'producer', is damaged: its ranges do not begin"):
         decode_lines(lines, table)
 

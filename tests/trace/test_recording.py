@@ -281,6 +281,33 @@ def test_indexes_of_other_values_are_refused_or_decode(
             assert len(list(table)) == len(table)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("groups", 1, "layout", "offset"), 8), (("groups", 0, "layout", "offset"), -8),
+        (("groups", 1, "layout", "capacity"), 0), (("groups", 1, "layout", "capacity"), -3),
+        (("groups", 1, "layout", "record_words"), 3), (("groups",), []), (("groups", 0, "name"), 5),
+        (("ranges", 0, "group"), 9), (("ranges", 0, "group"), -1), (("ranges", 0, "payload"), "q"),
+        (("ranges", 0, "depth"), -1), (("ranges", 0, "instant"), 1), (("ranges", 0, "name"), None),
+        (("sites", 0), []), (("sites", 0, 0, 1), 999), (("sites", 0, 0, 1), -1), (("sites", 0, 0, 0), "middle"),
+        (("edges", 0, "src"), "nowhere"), (("edges", 0, "shift"), 2**40), (("target",), "rocm"), (("kernel",), 3),
+    ],
+)  # fmt: skip
+def test_site_tables_that_no_lowering_makes_are_refused(
+    saved: bytes, tmp_path: Path, path: tuple[Any, ...], value: Any
+) -> None:
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+        index = json.loads(archive.read("recording.json"))
+    at = table = json.loads(index["table"])
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    index["table"] = json.dumps(table)
+    file = rewritten(saved, tmp_path / "table.tltrace", recording_json=json.dumps(index).encode())
+    with pytest.raises(TraceError, match="not a recording of tileops, or a damaged one"):
+        Recording.load(file)
+
+
 @pytest.mark.parametrize("name", ["headers", "records", "order"])
 def test_arrays_of_other_shapes_and_types_are_refused(saved: bytes, tmp_path: Path, name: str) -> None:
     with zipfile.ZipFile(io.BytesIO(saved)) as archive:
