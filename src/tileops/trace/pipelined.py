@@ -96,7 +96,6 @@ def _changes_nothing(expression: Any) -> bool:
 
 def statements(stmt: Any) -> list[Any]:
     """A statement as the list of those that it holds in a row."""
-    """A statement as a flat list."""
     if isinstance(stmt, tirx.SeqStmt):
         return [inner for part in stmt.seq for inner in statements(part)]
     return [stmt]
