@@ -47,7 +47,7 @@ def gemm_table(payload: str = "", nested: bool = False) -> SiteTable:
         Range("wait", "barrier", 1, outer, payload, False, "gemm.py", 40),
         Range("mma", "wgmma", 1, 0, "", False, "gemm.py", 42),
         Range("epilogue", "main", 1, 0, "", False, "gemm.py", 44),
-        Range("iteration", "barrier", 1, 0, "", False, "gemm.py", 39),
+        *([Range("iteration", "barrier", 1, 0, "", False, "gemm.py", 39)] if nested else []),
     ]
     around = [(BEGIN, 5)] if nested else [], [(END, 5)] if nested else []
     sites = [
