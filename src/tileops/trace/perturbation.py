@@ -40,13 +40,14 @@ class Perturbation:
     rounds: int
 
     def __str__(self) -> str:
+        # Not both medians: taken apart from each other they can contradict the ratio where the clock drifts between
+        # rounds (seen on an H200: 1.2% slower, with medians of 195.00 µs stripped and 190.25 µs traced).
         change = (self.ratio - 1) * 100
         word = "slower" if change >= 0 else "faster"
         low, high = ((bound - 1) * 100 for bound in (self.low, self.high))
         return (
-            f"tracing made this kernel {abs(change):.1f}% {word}: "
-            f"{self.traced_us:.2f} against {self.stripped_us:.2f} µs "
-            f"({self.rounds} rounds, 80% of them between {low:+.1f}% and {high:+.1f}%)"
+            f"tracing made this kernel {abs(change):.1f}% {word} (median of {self.rounds} rounds' ratios, 80% of them "
+            f"between {low:+.1f}% and {high:+.1f}%; {self.stripped_us:.2f} µs stripped)"
         )
 
 

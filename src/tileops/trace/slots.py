@@ -5,7 +5,7 @@
 A record is one word, ``clock + (site << 48)``, modulo 2**64: one addition on the device, and ``record - begin`` gives
 the site in its top 16 bits and the cycles since the row's begin below, for as long as a launch lasts less than 2**47
 cycles (19 hours at 2 GHz), whatever the clock stood at. A group with payloads takes two words a record, so that clock
-and payload leave in a single 16-byte store: measured on an H200, 26 cycles a record against 33 for two stores.
+and payload leave in a single 16-byte store (benchmarks/markers.py measures both kinds of record).
 
 The device side is ``device/recorder.cuh`` and ``device/recorder_cpu.h``; both get every number from here as arguments.
 """
