@@ -26,25 +26,26 @@ def recording_loop(records: int, payload: bool) -> Any:
     from tileops.trace import trace
     from tileops.trace.lowering import device_source
 
-    gap = device_source("probe_gap.h")
+    step_source = device_source("probe_gap.h")
     steps = list(range(records))  # a Python list is unrolled; TileLang turns a range into a loop
 
     @T.prim_func
     def loop(x: T.Tensor((1,), "float32"), y: T.Tensor((1,), "float32")):
         with T.Kernel(1, threads=128) as _:
-            T.import_source(gap)
+            T.import_source(step_source)
+            value = T.alloc_var("float32", init=x[0])
             with trace.group("probe", lead=0):
                 for _round in T.serial(2):
                     with trace.range("empty"):
                         for _i in T.serial(ITERATIONS):
                             for _step in steps:
-                                T.call_extern("int32", "tileops_probe_gap")
+                                value = T.call_extern("float32", "tileops_probe_step", value)
                     with trace.range("marked"):
                         for i in T.serial(ITERATIONS):
                             for step in steps:
                                 trace.record(f"r{step}", payload=i if payload else None)
-                                T.call_extern("int32", "tileops_probe_gap")
-            y[0] = x[0]
+                                value = T.call_extern("float32", "tileops_probe_step", value)
+            y[0] = value
 
     func = trace.lower(loop, 2 * (records * ITERATIONS + 4))
     return tilelang.compile(func, out_idx=trace.out_idx(1, True))

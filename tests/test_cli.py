@@ -91,6 +91,12 @@ def test_demo_on_the_cpu(tmp_path, capsys, monkeypatch):
     assert difference
     assert float(difference[1]) < 1e-3
 
+    assert re.search(r"^  a record costs \d+ cycles \(\d+ with a payload\), measured on \S+$", before, re.MULTILINE)
+    assert re.search(r"^  trace buffer \S+ kB$", before, re.MULTILINE)
+    assert "  perturbation not measured\n" in before
+    for told in ("a record costs|cost of a record unknown", "tracing made this kernel|perturbation not measured"):
+        assert re.search(f"^  ({told})", after, re.MULTILINE)
+
     names = {name for _, _, name in table_rows(after)}
     assert {"tma", "arrive", "wait", "mma", "epilogue"} <= names
     assert "H200" in after

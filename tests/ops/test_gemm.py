@@ -47,6 +47,12 @@ def lowered(cuda_target: Any) -> Callable[..., str]:
     return lower
 
 
+def pieces(k: int, config: dict[str, int]) -> int:
+    """In how many pieces the code goes through K: whole turns around the ring, and what is left of one."""
+    turns, rest = divmod(-(-k // config["block_k"]), config["stages"])
+    return bool(turns) + bool(rest)
+
+
 @layouts
 @dtypes
 @pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
@@ -58,13 +64,14 @@ def test_every_layout_lowers_to_tma_and_wgmma(
     consumers, stages = config["consumers"], config["stages"]
     assert "tileops" not in source
     operands = re.findall(r"wgmma_ss<(.*?)>\(", source)
-    assert len(operands) == consumers
+    assert len(operands) == consumers * pieces(TAILS[2], config)
     kind = {"float16": "kFloat16", "bfloat16": "kBFloat16"}[dtype]
     wanted = [f"tl::DataType::{kind}"] * 2 + ["tl::DataType::kFloat32", "64", str(config["block_n"]), "16"]
     wanted += [str(trans_a).lower(), str(not trans_b).lower(), "1", "1"]
     assert all(found.split(", ") == wanted for found in operands)
     assert {name for name in "abc" if f"CUtensorMap {name}_desc" in source} == set("abc")
-    assert source.count("tl::tma_load(a_desc") == source.count("tl::tma_load(b_desc") == 1
+    loads = [source.count(f"tl::tma_load({name}_desc") for name in "ab"]
+    assert loads == [pieces(TAILS[2], config)] * 2
     for barrier, arrivals in (("full", 1), ("empty", 4 * consumers)):
         assert re.findall(rf"{barrier}\[(\d+)\]\.init\({arrivals}\)", source) == [str(s) for s in range(stages)]
 
@@ -82,14 +89,15 @@ def test_stage_is_released_only_behind_the_wait_for_its_wgmma(
     step = re.compile(r"(full|empty)\[.*\]\.(\w+)")
     steps = [step.sub(r"\1.\2", s) for s in steps]
     stages = config["stages"]
-    one = [
+    piece = [
         "full.wait", "warpgroup_fence_operand", "wgmma_ss", "warpgroup_commit_batch", "warpgroup_fence_operand",
-        "wait_wgmma<1>", "empty.arrive", "wait_wgmma<0>", "warpgroup_fence_operand",
+        "wait_wgmma<1>", "empty.arrive",
     ]  # fmt: skip
-    assert steps == one * config["consumers"]
-    # What is given back is the stage before: (ki - 1) mod stages.
-    back = {4: r"empty\[\(\(ki\w* \+ 3\) & 3\)\]\.arrive", 3: r"empty\[\(\(ki\w* \+ 2\) % 3\)\]\.arrive"}[stages]
-    assert len(re.findall(back, source)) == config["consumers"]
+    count = pieces(1000, config)
+    assert steps == [*piece * count, "wait_wgmma<0>", "warpgroup_fence_operand"] * config["consumers"]
+    # What is given back is the stage before: (stage - 1) mod stages.
+    back = {4: r"empty\[\(\(stage\w* \+ 3\) & 3\)\]\.arrive", 3: r"empty\[\(\(stage\w* \+ 2\) % 3\)\]\.arrive"}
+    assert len(re.findall(back[stages], source)) == count * config["consumers"]
 
 
 def test_c_is_staged_apart_from_the_stages(lowered: Callable[..., str]) -> None:

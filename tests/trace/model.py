@@ -10,11 +10,12 @@ import random
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tileops.trace.choice import Choice
 from tileops.trace.sites import BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
 from tileops.trace.slots import COUNT_LIMIT, HEADER_WORDS, STATE_DONE, STATE_OPEN, GroupLayout, layout
 
@@ -42,10 +43,11 @@ class Program:
 
 @dataclass
 class Kernel:
-    """A site table, and what each group does."""
+    """A site table, and what each group does; ``leaves``: whether its threads may return early."""
 
     table: SiteTable
     programs: list[Program]
+    leaves: bool = True
 
 
 class _Author:
@@ -123,13 +125,20 @@ class _Author:
         return len(self.ranges) - 1
 
 
-def random_kernel(rand: random.Random, target: str = "cuda") -> Kernel:
-    """A kernel of one to three groups."""
+def random_kernel(rand: random.Random, target: str = "cuda", chosen: bool = False) -> Kernel:
+    """A kernel of one to three groups, of which all CTAs are recorded, or those of a random choice where ``chosen``."""
     author = _Author(rand)
     groups = rand.randint(1, 3)
     programs = [author.program(group, rand.randint(0, 12)) for group in range(groups)]
     payloads = [any(r.payload for r in author.ranges if r.group == group) for group in range(groups)]
-    capacity = rand.choice([1, 2, 5, 16, 64, 300])
+    keep_last = rand.random() < 0.5
+    capacity = rand.choice([1, 2, 4, 16, 64, 256] if keep_last else [1, 2, 5, 16, 64, 300])
+    # Of a kernel that may leave early, no total is known.
+    leaves = rand.random() < 0.3
+    for program in programs:
+        for index, times in _passes(program.steps, author.sites).items():
+            if not leaves and rand.random() < 0.9:
+                author.ranges[index] = replace(author.ranges[index], total=times)
     names = sorted({r.name for r in author.ranges if not r.instant})
     edges = [
         Edge(rand.choice(names), rand.choice(names), rand.randint(-2, 2)) for _ in range(rand.randrange(3)) if names
@@ -144,8 +153,62 @@ def random_kernel(rand: random.Random, target: str = "cuda") -> Kernel:
         ranges=tuple(author.ranges),
         sites=tuple(author.sites),
         edges=tuple(edges),
+        keep_last=keep_last,
+        choice=_random_choice(rand) if chosen else Choice(),
     )
-    return Kernel(table, programs)
+    return Kernel(table, programs, leaves)
+
+
+def _passes(steps: list[tuple[Any, ...]], sites: list[tuple[tuple[str, int], ...]]) -> dict[int, int]:
+    """How often each range of a program is begun, or each instant is passed, by going all the way."""
+    passes: dict[int, int] = defaultdict(int)
+    for site in _way(steps):
+        for kind, index in sites[site]:
+            passes[index] += kind != END
+    for step in _all_steps(steps):  # what a loop of no iterations holds
+        for kind, index in sites[step[-1]] if step[0] in ("site", "carried") else ():
+            passes[index] += 0
+    return passes
+
+
+def _way(steps: list[tuple[Any, ...]]) -> list[int]:
+    way: list[int] = []
+    for step in steps:
+        if step[0] == "site":
+            way.append(step[1])
+        elif step[0] == "loop":
+            way += _way(step[2]) * step[1]
+        elif step[0] == "carried":
+            body = _way(step[2])
+            for left in reversed(range(step[1])):
+                way += [*(body[:1] if left == step[1] - 1 else []), *body[1:-1], step[3] if left else body[-1]]
+    return way
+
+
+def _all_steps(steps: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [one for step in steps for one in (step, *(_all_steps(step[2]) if step[0] in ("loop", "carried") else ()))]
+
+
+def _random_choice(rand: random.Random) -> Choice:
+    """A choice that any grid of four CTAs has some of."""
+    kind = rand.choice(["list", "stride", "ends"])
+    if kind == "list":
+        return Choice(kind, (*sorted({rand.randrange(3), *(rand.randrange(14) for _ in range(rand.randrange(6)))}),))
+    if kind == "stride":
+        start = rand.randrange(3)
+        return Choice(kind, (start, rand.choice([-1, start + rand.randint(1, 12)]), rand.randint(1, 4)))
+    return Choice(kind, (rand.randint(1, 5), rand.randrange(4)))
+
+
+def is_chosen(choice: Choice, cta: int, ctas: int) -> bool:
+    """Whether a CTA of a grid is recorded."""
+    numbers = choice.numbers_of_kind
+    if choice.kind == "list":
+        return cta in numbers
+    if choice.kind == "stride":
+        start, stop, step = numbers
+        return cta >= start and (stop < 0 or cta < stop) and (cta - start) % step == 0
+    return choice.kind == "all" or cta < numbers[0] or cta >= ctas - numbers[1]
 
 
 # What a launch does -------------------------------------------------------------------------------------------------
@@ -173,17 +236,24 @@ class Cta:
 
 @dataclass
 class Launch:
-    """All CTAs of a launch."""
+    """All CTAs of a launch, those that are not recorded included."""
 
     kernel: Kernel
     grid: tuple[int, int, int]
     ctas: list[Cta]
 
+    @property
+    def chosen(self) -> list[int]:
+        """The numbers of the CTAs that are recorded."""
+        choice, ctas = self.kernel.table.choice, len(self.ctas)
+        return [cta for cta in range(ctas) if is_chosen(choice, cta, ctas)]
+
 
 def random_launch(rand: random.Random, kernel: Kernel, most_ctas: int = 12) -> Launch:
     """A launch on SMs whose clocks have starts and rates of their own."""
+    least_ctas = 1 if kernel.table.choice.kind == "all" else 4
     grid = (rand.randint(1, 4), rand.randint(1, 3), rand.randint(1, 3))
-    while grid[0] * grid[1] * grid[2] > most_ctas:
+    while not least_ctas <= grid[0] * grid[1] * grid[2] <= most_ctas:
         grid = (rand.randint(1, 4), rand.randint(1, 3), rand.randint(1, 3))
     sms = rand.randint(1, 4)
     starts = [rand.choice([0, WRAP - 1, WRAP - 4000, 1 << 48, (1 << 47) + 5, rand.getrandbits(64)]) for _ in range(sms)]
@@ -194,7 +264,7 @@ def random_launch(rand: random.Random, kernel: Kernel, most_ctas: int = 12) -> L
     for _ in range(grid[0] * grid[1] * grid[2]):
         sm = rand.randrange(sms)
         cycles = rand.randrange(100_000)
-        leaves = rand.random() < 0.2
+        leaves = kernel.leaves and rand.random() < 0.4
         rows = []
         states = ["done"] if rand.random() >= lost else rand.choice([["done", "open"], ["open"], ["never"]])
         for program in kernel.programs:
@@ -216,9 +286,10 @@ def random_launch(rand: random.Random, kernel: Kernel, most_ctas: int = 12) -> L
                 )
             )
         ctas.append(Cta(sm, rows))
-    if all(row.state == "never" for cta in ctas for row in cta.rows):
-        ctas[0].rows[0].state = "open"
-    return Launch(kernel, grid, ctas)
+    launch = Launch(kernel, grid, ctas)
+    if all(row.state == "never" for cta in launch.chosen for row in ctas[cta].rows):
+        ctas[launch.chosen[0]].rows[0].state = "open"
+    return launch
 
 
 def _run(
@@ -258,11 +329,15 @@ def payload_kind(table: SiteTable, site: int) -> str:
 
 
 def slots_of(launch: Launch, rand: random.Random) -> np.ndarray:
-    """The buffer behind the launch; words that the device did not write are random."""
-    table = launch.kernel.table
+    """The buffer behind the launch; words that the device did not write are random.
+
+    A line a CTA that is recorded, and perhaps more where not all are.
+    """
+    table, chosen = launch.kernel.table, launch.chosen
+    more = rand.randrange(3) if table.choice.kind != "all" else 0
     garbage = np.random.default_rng(rand.getrandbits(64))
-    lines = garbage.integers(0, WRAP, (len(launch.ctas), table.line_words), dtype=np.uint64)
-    for line, cta in zip(lines, launch.ctas):
+    lines = garbage.integers(0, WRAP, (len(chosen) + more, table.line_words), dtype=np.uint64)
+    for line, cta in zip(lines, (launch.ctas[number] for number in chosen)):
         for group, row in zip(table.groups, cta.rows):
             words = line[group.layout.offset : group.layout.end]
             write_row(words, row, group.layout, table, cta.sm, launch.grid)
@@ -279,12 +354,13 @@ def write_row(
     words[1] = sm << 32
     words[2], words[3] = row.begin, row.begin_ns
     words[6], words[7] = grid[0] | grid[1] << 32, grid[2]
-    at = HEADER_WORDS
-    for site, clock, bits in row.records[: place.capacity]:
+    for number, (site, clock, bits) in enumerate(row.records):
+        if number >= place.capacity and not table.keep_last:
+            break
+        at = HEADER_WORDS + number % place.capacity * place.record_words
         words[at] = (clock + (site << 48)) % WRAP
         if payload_kind(table, site):
             words[at + 1] = bits << 32 | bits
-        at += place.record_words
     if row.state == "done":
         events = sum(len(table.sites[site]) for site, _, _ in row.records)
         words[0] = STATE_DONE | min(len(row.records), COUNT_LIMIT) << 32
@@ -295,7 +371,12 @@ def write_row(
 # What they mean -----------------------------------------------------------------------------------------------------
 
 
-def read_row(words: np.ndarray, place: GroupLayout) -> dict[str, Any]:
+def first_kept(count: int, stored: int, keep_last: bool) -> int:
+    """The number of the first record that a row holds: a ring has lost those before its last ones."""
+    return count - stored if keep_last else 0
+
+
+def read_row(words: np.ndarray, place: GroupLayout, keep_last: bool = False) -> dict[str, Any]:
     """A row's header and records, word by word; ``words`` begin with the row's header."""
     header = [int(word) for word in words[:HEADER_WORDS]]
     state, count = header[0] & 0xFFFFFFFF, header[0] >> 32
@@ -309,11 +390,14 @@ def read_row(words: np.ndarray, place: GroupLayout) -> dict[str, Any]:
         "end": header[4],
         "end_ns": header[5],
         "grid": (header[6] & 0xFFFFFFFF, header[6] >> 32, header[7]),
+        "keep_last": keep_last,
         "records": [],
     }
     if state == STATE_DONE:
-        for number in range(min(count, place.capacity)):
-            at = HEADER_WORDS + number * place.record_words
+        stored = min(count, place.capacity)
+        first = first_kept(count, stored, keep_last)
+        for number in range(first, first + stored):
+            at = HEADER_WORDS + number % place.capacity * place.record_words
             since = (int(words[at]) - header[2]) % WRAP
             bits = int(words[at + 1]) & 0xFFFFFFFF if place.record_words == 2 else 0
             read["records"].append((since >> 48, since & ((1 << 48) - 1), bits))
@@ -328,15 +412,16 @@ def decode(lines: np.ndarray, table: SiteTable) -> dict[str, Any]:
     """
     tables: dict[str, Any] = defaultdict(list)
     fired: set[int] = set()
-    complete = True
-    for cta, line in enumerate(lines):
-        rows = [read_row(line[group.layout.offset :], group.layout) for group in table.groups]
+    complete = table.choice.kind == "all"
+    for cta, line in zip(_ctas_of(lines, table), lines):
+        rows = [read_row(line[group.layout.offset :], group.layout, table.keep_last) for group in table.groups]
         opened = [row for row in rows if row["state"] != "never"]
         sm = opened[0]["sm"] if opened else -1
         finished = all(row["state"] == "done" for row in rows)
         later = [_signed(row["begin"] - rows[0]["begin"]) for row in rows]
         cycles = recorded_of_cta = dropped_of_cta = 0
         slices: list[dict[str, Any]] = []
+        ring_lost: set[int] = set()
         first_slice = len(tables["slices"])
         for number, (group, row) in enumerate(zip(table.groups, rows)):
             recorded = dropped = 0
@@ -350,14 +435,20 @@ def decode(lines: np.ndarray, table: SiteTable) -> dict[str, Any]:
                     for site, time, bits in row["records"]
                     for kind, index in table.sites[site]
                 ]
-                recorded, dropped = len(events), row["events"] - len(events)
+                missing = row["events"] - len(events)
                 lost = max(0, row["count"] - group.layout.capacity)
                 most = max(map(len, table.sites), default=1)
-                if dropped > lost * most or (dropped < lost and not (lost and row["events"] == COUNT_LIMIT)):
+                if missing > lost * most or (missing < lost and not (lost and row["events"] == COUNT_LIMIT)):
                     raise DamageError("events")
                 complete &= lost == 0
                 fired |= {index for _, index, _, _ in events}
-                slices += _replay(events, table, end if lost == 0 else events[-1][2])
+                if lost and table.keep_last:
+                    ring_lost.add(number)
+                row_end = end if lost == 0 or table.keep_last else events[-1][2]
+                made, orphans = _replay(events, row_end, number in ring_lost)
+                slices += made
+                # The end of a range whose begin is lost makes no slice: it counts as dropped.
+                recorded, dropped = len(events) - orphans, missing + orphans
                 for kind, index, time, bits in events:
                     if kind == INSTANT:
                         r = table.ranges[index]
@@ -371,11 +462,21 @@ def decode(lines: np.ndarray, table: SiteTable) -> dict[str, Any]:
                 (cta, table.groups[r.group].name, r.lane, r.name, made["start"], made["end"] - made["start"],
                  _payload(r, made["bits"]), r.depth, made["cut"])
             )  # fmt: skip
-        tables["flows"] += _flows(cta, slices, first_slice, table)
+        tables["flows"] += _flows(cta, slices, first_slice, table, ring_lost)
         tables["ctas"].append((cta, sm, cycles, recorded_of_cta, dropped_of_cta, finished))
         complete &= finished
     tables["never_fired"] = [r.line for index, r in enumerate(table.ranges) if complete and index not in fired]
     return tables
+
+
+def _ctas_of(lines: np.ndarray, table: SiteTable) -> list[int]:
+    """The number of the CTA that each line is of, as many as the first row that was opened tells."""
+    rows = [read_row(line[group.layout.offset :], group.layout) for line in lines for group in table.groups]
+    grid = next((row["grid"] for row in rows if row["state"] != "never"), (0, 0, 0))
+    if table.choice.kind == "all":
+        return list(range(len(lines)))
+    ctas = grid[0] * grid[1] * grid[2]
+    return [cta for cta in range(ctas) if is_chosen(table.choice, cta, ctas)]
 
 
 def _check(row: dict[str, Any], group: int, table: SiteTable) -> None:
@@ -387,39 +488,50 @@ def _check(row: dict[str, Any], group: int, table: SiteTable) -> None:
             raise DamageError("site")
 
 
-def _replay(events: list[tuple[str, int, int, int]], table: SiteTable, row_end: int) -> list[dict[str, Any]]:
+def _replay(
+    events: list[tuple[str, int, int, int]], row_end: int, begins_lost: bool
+) -> tuple[list[dict[str, Any]], int]:
+    """A row's slices, and how many ends it holds whose begins are lost, where a row can lose begins."""
     slices: list[dict[str, Any]] = []
     running: dict[int, dict[str, Any]] = {}
+    seen: set[int] = set()
+    orphans = 0
     for kind, index, time, bits in events:
-        if kind == (BEGIN if index in running else END):
+        if kind == END and index not in seen and begins_lost:
+            orphans += 1
+        elif kind == (BEGIN if index in running else END):
             raise DamageError("range")
-        if kind == BEGIN:
+        elif kind == BEGIN:
             running[index] = {"range": index, "start": time, "end": row_end, "bits": bits, "cut": True}
             slices.append(running[index])
         elif kind == END:
             ended = running.pop(index)
             ended["end"], ended["cut"] = time, False
-    return slices
+        seen.add(index)
+    return slices, orphans
 
 
-def _flows(cta: int, slices: list[dict[str, Any]], first_slice: int, table: SiteTable) -> list[tuple[Any, ...]]:
-    def of(name: str, group: int) -> list[int]:
-        return [
-            at
-            for at, made in enumerate(slices)
-            if table.ranges[made["range"]].name == name and table.ranges[made["range"]].group == group
-        ]
+def _flows(
+    cta: int, slices: list[dict[str, Any]], first_slice: int, table: SiteTable, ring_lost: set[int]
+) -> list[tuple[Any, ...]]:
+    def of(name: str, group: int) -> dict[int, int]:
+        """Number of the occurrence -> position in ``slices``; empty where the numbers are not known."""
+        ranges = [index for index, r in enumerate(table.ranges) if r.name == name and r.group == group]
+        held = [at for at, made in enumerate(slices) if made["range"] in ranges]
+        first = 0
+        if group in ring_lost:
+            totals = [table.ranges[index].total for index in ranges if not table.ranges[index].instant]
+            first = -1 if None in totals else sum(totals) - len(held)
+        return dict(enumerate(held, first)) if first >= 0 else {}
 
     flows = []
     for edge in table.edges:
         for src_group in range(len(table.groups)):
             for dst_group in range(len(table.groups)):
                 sources, targets = of(edge.src, src_group), of(edge.dst, dst_group)
-                for occurrence, src in enumerate(sources):
-                    if not 0 <= occurrence + edge.shift < len(targets):
-                        continue
-                    dst = targets[occurrence + edge.shift]
-                    if slices[src]["cut"] or slices[dst]["cut"]:
+                for occurrence, src in sources.items():
+                    dst = targets.get(occurrence + edge.shift)
+                    if dst is None or slices[src]["cut"] or slices[dst]["cut"]:
                         continue
                     left = slices[src]["end"]
                     waiting = slices[dst]["start"] < left

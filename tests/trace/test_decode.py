@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tileops.trace import Timeline, TraceError
 from tileops.trace import decode as decode_module
+from tileops.trace.choice import Choice
 from tileops.trace.decode import decode_lines
 from tileops.trace.sites import BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
 from tileops.trace.slots import COUNT_LIMIT, HEADER_WORDS, STATE_DONE, STATE_OPEN, layout
@@ -23,9 +24,9 @@ from . import model
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def launch_of(seed: int, target: str = "cuda") -> tuple[model.Launch, np.ndarray]:
+def launch_of(seed: int, target: str = "cuda", chosen: bool = False) -> tuple[model.Launch, np.ndarray]:
     rand = random.Random(seed)
-    launch = model.random_launch(rand, model.random_kernel(rand, target))
+    launch = model.random_launch(rand, model.random_kernel(rand, target, chosen))
     return launch, model.slots_of(launch, rand)
 
 
@@ -59,24 +60,51 @@ def check_against_model(lines: np.ndarray, table: SiteTable) -> Timeline:
     return timeline
 
 
-@settings(max_examples=120, deadline=None)
-@given(SEEDS, st.sampled_from(["cuda", "c"]), st.sampled_from([1, 40, 1 << 16]))
-def test_decodes_what_the_model_decodes(seed: int, target: str, block: int) -> None:
-    launch, lines = launch_of(seed, target)
+@settings(max_examples=200, deadline=None)
+@given(SEEDS, st.sampled_from(["cuda", "c"]), st.sampled_from([1, 40, 1 << 16]), st.booleans())
+def test_decodes_what_the_model_decodes(seed: int, target: str, block: int, chosen: bool) -> None:
+    launch, lines = launch_of(seed, target, chosen)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decode_module, "_BLOCK_RECORDS", block)
         timeline = check_against_model(lines, launch.kernel.table)
     # What the model read is what was made up.
-    done = [all(row.state == "done" for row in cta.rows) for cta in launch.ctas]
+    ctas = [launch.ctas[number] for number in launch.chosen]
+    done = [all(row.state == "done" for row in cta.rows) for cta in ctas]
     sites = launch.kernel.table.sites
-    attempted = [sum(len(sites[r[0]]) for row in cta.rows for r in row.records) for cta in launch.ctas]
+    attempted = [sum(len(sites[r[0]]) for row in cta.rows for r in row.records) for cta in ctas]
     assert timeline.grid == launch.grid
+    assert timeline.ctas.cta.tolist() == launch.chosen
     assert timeline.ctas.finished.tolist() == done
     assert (timeline.ctas.recorded + timeline.ctas.dropped).tolist() == [n * d for n, d in zip(attempted, done)]
     x, y, z = launch.grid
     where = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
-    assert list(zip(timeline.ctas.x.tolist(), timeline.ctas.y.tolist(), timeline.ctas.z.tolist())) == where
+    assert list(zip(timeline.ctas.x.tolist(), timeline.ctas.y.tolist(), timeline.ctas.z.tolist())) == [
+        where[number] for number in launch.chosen
+    ]
+    for row in timeline.rows:
+        check_dropped(row, launch)
     check_consistent(timeline)
+
+
+def check_dropped(row: Any, launch: model.Launch) -> None:
+    """Dropped is what was marked and cannot be shown, in either mode, from what the CTA did and not from its words."""
+    table = launch.kernel.table
+    number = [group.name for group in table.groups].index(row.group)
+    cta = launch.ctas[row.cta]
+    marked = [[*table.sites[site]] for site, _, _ in cta.rows[number].records]
+    if any(of_group.state != "done" for of_group in cta.rows):
+        assert row.recorded == 0
+        return
+    capacity = table.groups[number].layout.capacity
+    held = [event for events in (marked[-capacity:] if table.keep_last else marked[:capacity]) for event in events]
+    orphans = sum(
+        kind == END and (BEGIN, index) not in held[:at] and (END, index) not in held[:at]
+        for at, (kind, index) in enumerate(held)
+    )
+    assert row.recorded == len(held) - orphans
+    assert row.dropped == sum(map(len, marked)) - row.recorded
+    if len(marked) <= capacity:
+        assert row.dropped == 0
 
 
 def check_consistent(timeline: Timeline) -> None:
@@ -88,14 +116,17 @@ def check_consistent(timeline: Timeline) -> None:
         (instants, (instants.time,)),
         (flows, (flows.start, flows.end)),
     ):
-        assert ctas.finished[table.cta].all()
-        assert all(((time >= 0) & (time <= ctas.cycles[table.cta])).all() for time in times)
+        line = np.searchsorted(ctas.cta, table.cta)
+        assert (ctas.cta[line] == table.cta).all()
+        assert ctas.finished[line].all()
+        assert all(((time >= 0) & (time <= ctas.cycles[line])).all() for time in times)
         assert (np.diff(table.cta) >= 0).all()
     assert (slices.duration >= 0).all()
     # Without tolerance: nanoseconds are kept so that these sums are exact.
     known = ~np.isnan(slices.start_ns)
-    assert (known == ~np.isnan(ctas.begin_ns)[slices.cta]).all()
-    begin_ns, end_ns = ctas.begin_ns[slices.cta], ctas.end_ns[slices.cta]
+    line = np.searchsorted(ctas.cta, slices.cta)
+    assert (known == ~np.isnan(ctas.begin_ns)[line]).all()
+    begin_ns, end_ns = ctas.begin_ns[line], ctas.end_ns[line]
     assert (slices.start_ns >= begin_ns)[known].all()
     assert (slices.duration_ns >= 0)[known].all()
     assert (slices.start_ns + slices.duration_ns <= end_ns)[known].all()
@@ -280,6 +311,82 @@ def test_ranges_are_cut_where_their_row_was_full() -> None:
     assert timeline.flows.occurrence.tolist() == [0] * 4
     assert timeline.rows.where(cta=0).recorded.tolist() == [2, 4]
     assert timeline.rows.where(cta=0).dropped.tolist() == [3, 2]
+
+
+def ring_table(capacity: int, edges: tuple[Edge, ...], totals: tuple[int | None, ...] = (2, 1, 2, 1)) -> SiteTable:
+    ranges = tuple(replace(r, total=total) for r, total in zip(RANGES, totals))
+    return replace(small_table(capacity, edges, ranges), keep_last=True)
+
+
+def test_a_ring_keeps_the_last_records_and_their_numbers() -> None:
+    table = ring_table(2, (Edge("load", "mma", 0), Edge("mma", "load", 0), Edge("load", "mma", 1)))
+    timeline = check_against_model(small_lines(table), table)
+    assert [(s.name, s.start, s.duration, s.cut) for s in timeline.slices.where(cta=1)] == [("load", 400, 300, False)]
+    # Of the consumer the ends of `mma` and `tile` are left, whose begins are lost: they count as dropped.
+    assert timeline.rows.where(cta=1).recorded.tolist() == [2, 0]
+    assert timeline.rows.where(cta=1).dropped.tolist() == [3, 6]
+    assert len(timeline.flows) == 0 and len(timeline.instants) == 0 and timeline.never_fired == ()
+
+    table = replace(ring_table(4, table.edges), max_events=4)
+    timeline = check_against_model(small_lines(table), table)
+    assert timeline.rows.where(cta=1).dropped.tolist() == [1 + 1, 0]
+    assert [row.time for row in timeline.instants.where(cta=1)] == [300]
+    # The load that is left is the second one of two, so the second mma waited for it.
+    assert [(f.src, f.dst, f.occurrence, f.start) for f in timeline.flows.where(cta=1)] == [
+        ("load", "mma", 1, 700), ("mma", "load", 1, 900)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("totals", [(None, 1, 2, 1), (0, 1, 2, 1)], ids=["depends on data", "contradicts the row"])
+def test_a_ring_without_totals_has_no_arrows(totals: tuple[int | None, ...]) -> None:
+    table = ring_table(4, (Edge("load", "mma", 0),), totals)
+    assert len(check_against_model(small_lines(table), table).flows) == 0
+    # Where nothing was lost, they are counted from the start as ever.
+    table = ring_table(8, (Edge("load", "mma", 0),), totals)
+    assert check_against_model(small_lines(table), table).flows.occurrence.tolist() == [0, 1] * 4
+
+
+def test_an_instant_of_a_ranges_name_does_not_count_among_its_occurrences() -> None:
+    table = ring_table(4, (Edge("load", "mma", 0),))
+    table = replace(table, ranges=(table.ranges[0], replace(table.ranges[1], name="load"), *table.ranges[2:]))
+    assert check_against_model(small_lines(table), table).flows.where(cta=0).occurrence.tolist() == [1]
+
+
+def test_ranges_of_a_ring_are_cut_at_their_rows_end() -> None:
+    table = ring_table(2, ())
+    timeline = check_against_model(small_lines(table, consumer=CONSUMER[:2] + [(4, 900, 0), (3, 950, 0)]), table)
+    assert [(s.name, s.start, s.duration, s.cut) for s in timeline.slices.where(cta=3, group="consumer")] == [
+        ("tile", 950, 50, True), ("mma", 950, 50, True)
+    ]  # fmt: skip
+
+
+def test_events_that_a_ring_cannot_have_lost_are_refused() -> None:
+    """One end's begin is lost, but that does not make up for an event that was never counted."""
+    table = ring_table(2, ())
+    lines = small_lines(table, consumer=[(3, 120, 0), (6, 300, 0), (6, 500, 0), (4, 900, 0)])
+    assert check_against_model(lines, table).rows.where(cta=1, group="consumer").dropped.tolist() == [5]
+    # Two records are lost; of four events in all, three are here.
+    lines[1, table.groups[1].layout.offset + 1] -= np.uint64(3)
+    with pytest.raises(TraceError, match="group 'consumer', is damaged: its records do not hold the events"):
+        decode_lines(lines, table)
+
+
+def test_lines_are_those_of_the_chosen_ctas() -> None:
+    table = small_table()
+    lines = small_lines(table)
+    table = replace(table, choice=Choice("list", (1, 2, 7)))
+    timeline = check_against_model(lines[1:], table)  # one line more than the grid has CTAs to fill
+    assert timeline.ctas.cta.tolist() == [1, 2] and timeline.grid == (2, 1, 2)
+    assert [tuple(row)[:4] for row in timeline.ctas] == [(1, 1, 0, 0), (2, 0, 0, 1)]
+    assert timeline.slices.cta.tolist() == [1] * 5 + [2] * 5
+    assert timeline.never_fired == ()
+    assert not np.isnan(timeline.slices.start_ns).any()
+    with pytest.raises(TraceError, match=r"hold 1 CTAs where 2 of a grid of \(2, 1, 2\) were to be recorded"):
+        decode_lines(lines[:1], table)
+    # What is wrong with a row names the CTA that it is of.
+    lines[2:, PRODUCER_AT + 4] -= np.uint64(2000)
+    with pytest.raises(TraceError, match="the row of CTA 2, group 'producer', is damaged"):
+        decode_lines(lines[1:3], table)
 
 
 def test_ranges_are_cut_at_their_rows_end_where_the_thread_returned() -> None:

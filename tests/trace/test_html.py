@@ -580,6 +580,9 @@ def test_the_header_says_what_is_known(show: Callable[..., Opened]) -> None:
     launch = page.locator("#launch").inner_text()
     for text in ("gemm", "NVIDIA H200", "cuda", "4 × 2 × 1", "2025-11-03 14:05:09 UTC"):
         assert text in launch
+    assert page.locator("#told span").all_inner_texts() == [
+        "cost of a record unknown: the recording does not say", "perturbation not measured",
+    ]  # fmt: skip
     assert opened.facts("#facts") == {
         "CTAs": "8", "Events": integer(timeline.recorded), "Dropped": "0", "Unfinished": "0", "Axis error": "± 21.5 ns",
     }  # fmt: skip
@@ -593,6 +596,30 @@ def test_the_header_says_what_is_known(show: Callable[..., Opened]) -> None:
     assert facts["Clock, measured"] == f"{row.ghz:.3f} GHz"
     page.locator("#details summary").click()
     assert opened.facts("#meta")["max_events"] == "512"
+
+
+def test_the_header_says_what_tracing_did_to_the_kernel(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((1, 1, 1), 4)
+    timeline.meta.update(
+        probe={"plain": 14.4, "payload": 18.6, "device": "NVIDIA <b>H200</b>"},
+        perturbation={
+            "ratio": 1.012, "low": 1.008, "high": 1.016, "stripped_us": 189.7, "traced_us": 192.0, "rounds": 20,
+        },
+        slots_bytes=5_234_000,
+    )  # fmt: skip
+    said = show(timeline).page.locator("#told span")
+    assert said.all_inner_texts() == [
+        "a record costs 14 cycles (19 with a payload), measured on NVIDIA <b>H200</b>",
+        (
+            "tracing made this kernel 1.2% slower (median of 20 rounds' ratios, 80% of them between +0.8% and +1.6%; "
+            "189.70 µs stripped)"
+        ),
+        "trace buffer 5.2 MB",
+    ]
+    timeline.meta["probe"] = {"error": "</script><b>no\ncompiler"}
+    assert show(timeline).page.locator("#told span").first.inner_text() == (
+        "cost of a record unknown: </script><b>no\\ncompiler"
+    )
 
 
 def test_trouble_is_loud(show: Callable[..., Opened]) -> None:

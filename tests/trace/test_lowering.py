@@ -135,7 +135,7 @@ def test_one_thread_records_a_persistent_kernel_on_both_sides_of_the_split() -> 
         ["begin tile"], ["begin copy", "end copy", "begin mma"], ["end mma"], ["end tile", "begin tile"]
     ]  # fmt: skip
     (opened,) = (call for call in calls(text) if call.startswith("tileops_open"))
-    lead, threads_x = opened.split(",")[3:5]
+    lead, threads_x = opened.split(",")[4:6]
     assert (lead, threads_x) == ("0", "128")
     assert "threadIdx" not in "".join(calls(text))
 

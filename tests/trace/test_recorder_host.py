@@ -31,6 +31,7 @@ FLAGS = ("-std=c++17", "-O0", "-Wall", "-Wno-unused-function", "-fsanitize=addre
          "-fno-sanitize-recover=all")  # fmt: skip
 
 MARK, MARK_INT, MARK_UNSIGNED, MARK_FLOAT, JUMP, LEAVE, END = range(7)
+ALONE, HELD, PAIRED = range(3)
 SITES = {0: 1, 1: 2, 300: 3, 65535: 1}  # a site's events, as in recorder_host.cpp
 LEADS, THREADS_X = (5, 19), 8
 GAP = 8  # words between rows that nobody may touch
@@ -99,7 +100,7 @@ def drive(
     words = [len(buffer), *head]
     content = struct.pack(f"<{len(words)}q", *map(_signed, words)) + buffer.tobytes()
     for where, ops in runs:
-        flat = [*where, len(ops), *(word for op in ops for word in (*op, 0, 0, 0, 0)[:5])]
+        flat = [*where, len(ops), *(word for op in ops for word in (*op, 0, 0, 0, 0, 0)[:6])]
         content += struct.pack(f"<{len(flat)}q", *map(_signed, flat))
     done = subprocess.run([str(program)], input=content, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
@@ -112,28 +113,51 @@ def _signed(word: int) -> int:
 
 @st.composite
 def marks(draw: Any, payloads: tuple[bool, bool]) -> list[list[int]]:
-    """What a thread does in one block: markers of both groups, perhaps an early return."""
-    ops = []
-    for group, site, kind, bits in draw(
+    """What a thread does in one block: markers of both groups, perhaps an early return.
+
+    Any two of a group that follow each other may be a pair, whatever the other group does in between.
+    """
+    ops: list[list[int]] = []
+    waiting: list[list[int] | None] = [None, None]
+    for group, site, kind, bits, pairs in draw(
         st.lists(
-            st.tuples(st.integers(0, 1), st.sampled_from([*SITES]), st.integers(0, 3), st.integers(0, 2**32 - 1)),
+            st.tuples(
+                st.integers(0, 1), st.sampled_from([*SITES]), st.integers(0, 3), st.integers(0, 2**32 - 1), st.booleans()
+            ),
             max_size=40,
         )
     ):
-        ops.append([kind if payloads[group] else MARK, group, site, SITES[site], bits])
+        ops.append([kind if payloads[group] else MARK, group, site, SITES[site], bits, ALONE])
+        first = waiting[group]
+        waiting[group] = ops[-1] if pairs and first is None else None
+        if first is not None and pairs:
+            first[5], ops[-1][5] = HELD, PAIRED
     ops.append([LEAVE if draw(st.integers(0, 4)) == 0 else END])
     return ops
+
+
+def stored(marked: list[list[int]], capacity: int, keep_last: bool, cuda: bool) -> dict[int, list[int]]:
+    """Which marker each place of a row holds at the end, the one behind the row's last included."""
+    held: dict[int, list[int]] = {}
+    for number, op in enumerate(marked):
+        if keep_last:
+            held[number % capacity] = op
+        elif number < capacity or (cuda and number == capacity and op[5] == PAIRED):
+            held[number] = op
+    return held
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.data())
 def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) -> None:
     cuda = recorder.name == "cuda"
-    capacity = data.draw(st.sampled_from([1, 3, 16]))
+    keep_last = data.draw(st.booleans())
+    capacity = data.draw(st.sampled_from([1, 4, 16] if keep_last else [1, 3, 16]))
     payloads = data.draw(st.sampled_from([(False, True), (True, False)]))
     places = layout([*payloads], capacity)
     grid = [data.draw(st.integers(1, 4)) for _ in range(3)]
-    blocks = data.draw(st.integers(1, 3))
+    recorded = data.draw(st.lists(st.sampled_from([True, True, True, False]), min_size=1, max_size=3))
+    blocks = len(recorded)
     # One row behind the other, with gaps that nobody may touch.
     starts = np.cumsum([GAP] + [place.row_words + GAP for _ in range(blocks) for place in places])
     words = int(starts[-1])
@@ -151,17 +175,17 @@ def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) 
             ops = data.draw(marks(payloads))
             x, y = thread % (THREADS_X + producers), thread // (THREADS_X + producers)
             at = [int(start) for start in starts[2 * block : 2 * block + 2]]
-            runs.append(([*at, x, y, 0, THREADS_X + producers, 3], ops))
+            runs.append(([*at, x, y, 0, THREADS_X + producers, 3, int(recorded[block])], ops))
             for group in range(2):
-                if not cuda or thread == elected[group]:
+                if recorded[block] and (not cuda or thread == elected[group]):
                     expected[block, group] = (len(runs) - 1, ops)
     record_bytes = [place.record_words * 8 for place in places]
-    after = drive(recorder, before, [capacity, *record_bytes, len(runs), *grid, clock, 7], runs)
+    after = drive(recorder, before, [capacity, *record_bytes, len(runs), *grid, clock, 7, int(keep_last)], runs)
 
     touched = np.zeros(words, dtype=bool)
     for (block, group), (run, ops) in expected.items():
         start, place = int(starts[2 * block + group]), places[group]
-        row = model.read_row(after[start:], place)
+        row = model.read_row(after[start:], place, keep_last)
         marked = [op for op in ops[:-1] if op[1] == group]
         # On the CPU a block that leaves early is not closed; on the GPU it is.
         done = cuda or ops[-1] == [END]
@@ -169,30 +193,41 @@ def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) 
         assert row["grid"] == tuple(grid)
         assert row["sm"] == (131 if cuda else row["sm"])
         touched[start : start + HEADER_WORDS] = True
-        for number, op in enumerate(marked[:capacity]):
+        held = stored(marked, capacity, keep_last, cuda)
+        assert max(held, default=0) <= capacity and start + place.row_words <= words
+        for number, op in held.items():
             word = start + HEADER_WORDS + number * place.record_words
-            touched[word : word + (2 if op[0] != MARK or (not cuda and place.record_words == 2) else 1)] = True
+            # One instruction stores a pair's payloads with its records, also where there are none.
+            whole = op[0] != MARK or not cuda or op[5] != ALONE
+            touched[word : word + (2 if place.record_words == 2 and whole else 1)] = True
+            since = (int(after[word]) - int(after[start + 2])) % model.WRAP
+            assert since >> 48 == op[2]
+            if op[0] != MARK:
+                assert int(after[word + 1]) & 0xFFFFFFFF == op[4]
         if not done:
             touched[start + 4 : start + 6] = False
             continue
         assert (row["count"], row["events"]) == (len(marked), sum(SITES[op[2]] for op in marked))
-        assert [site for site, _, _ in row["records"]] == [op[2] for op in marked[:capacity]]
-        for (_, _, bits), op in zip(row["records"], marked):
+        kept = marked[-capacity:] if keep_last else marked[:capacity]
+        assert [site for site, _, _ in row["records"]] == [op[2] for op in kept]
+        for (_, _, bits), op in zip(row["records"], kept):
             assert bits == (op[4] if op[0] != MARK else bits if cuda else 0)
         times = [0, *(time for _, time, _ in row["records"]), (row["end"] - row["begin"]) % model.WRAP]
         assert times == sorted(times)
         assert row["end_ns"] >= row["begin_ns"]
         if cuda:
-            check_clocks(row, ops, group, capacity, run)
+            check_clocks(row, ops, group, run)
     assert (after[~touched] == before[~touched]).all()
 
 
-def check_clocks(row: dict[str, Any], ops: list[list[int]], group: int, capacity: int, run: int) -> None:
+def check_clocks(row: dict[str, Any], ops: list[list[int]], group: int, run: int) -> None:
     """The host's clock moves on by 7 at each reading, whoever reads, so every time is known."""
     # One reading for each marker of either group; between begin and end, nothing else but the other group's opening
     # and closing, if the same thread does both. (No thread here does: there are two leads.)
     readings = [number + 1 for number, op in enumerate(ops[:-1]) if op[1] == group]
-    assert [time for _, time, _ in row["records"]] == [7 * number for number in readings[:capacity]]
+    times = [time for _, time, _ in row["records"]]
+    first = model.first_kept(row["count"], len(times), row["keep_last"])
+    assert times == [7 * number for number in readings[first : first + len(times)]]
     assert (row["end"] - row["begin"]) % model.WRAP == 7 * len(ops)
     assert row["begin_ns"] == row["end_ns"] == run * 32
 
@@ -206,27 +241,38 @@ def test_one_thread_of_a_block_records(build: Callable[[str], Path], producers: 
     threads = [(x, y, z) for z in range(2) for y in range(3) for x in range(width)]
     ops = [[MARK, 0, 0, 1, 0], [MARK, 1, 1, 2, 0], [END]]
     # Each thread gets rows of its own, so that one that should not have written to them is seen.
-    runs = [([line * at, line * at + places[1].offset, *xyz, width, 3], ops) for at, xyz in enumerate(threads)]
+    runs = [([line * at, line * at + places[1].offset, *xyz, width, 3, 1], ops) for at, xyz in enumerate(threads)]
     before = np.zeros(line * len(threads), dtype=np.uint64)
-    lines = drive(recorder, before, [1, 8, 16, len(runs), 1, 1, 1, 0, 7], runs).reshape(len(threads), line)
+    lines = drive(recorder, before, [1, 8, 16, len(runs), 1, 1, 1, 0, 7, 0], runs).reshape(len(threads), line)
     for group, place in enumerate(places):
         wrote = [xyz for xyz, words in zip(threads, lines) if words[place.offset : place.end].any()]
         assert wrote == [(producers + LEADS[group] % THREADS_X, LEADS[group] // THREADS_X, 0)]
 
 
-def test_the_count_saturates(recorder: Path) -> None:
-    """Four billion markers later it stands still, and nothing is stored past it."""
-    place = layout([False], 3)[0]
-    before = np.zeros(4 * place.row_words, dtype=np.uint64)
-    x, y = LEADS[0] % THREADS_X, LEADS[0] // THREADS_X
-    for jump in (COUNT_LIMIT - 3, COUNT_LIMIT - 1, COUNT_LIMIT):
-        ops = [[MARK, 0, 0, 1, 0], [JUMP, 0, jump], *[[MARK, 0, 0, 1, 0]] * 5, [END]]
-        where = [0, place.row_words, x, y, 0, THREADS_X, 3]
-        after = drive(recorder, before, [3, 8, 16, 1, 1, 1, 1, 0, 7], [(where, ops)])
-        row = model.read_row(after, place)
+@pytest.mark.parametrize("pairs", [False, True], ids=["single", "pairs"])
+@pytest.mark.parametrize("keep_last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("jump", [COUNT_LIMIT - 3, COUNT_LIMIT - 2, COUNT_LIMIT - 1, COUNT_LIMIT])
+def test_the_count_saturates(recorder: Path, keep_last: bool, pairs: bool, jump: int) -> None:
+    """Four billion markers later it stands still, and nothing is stored outside the row, nor in a row that is full."""
+    capacity = 4 if keep_last else 3
+    one = [[MARK, 0, 0, 1, 0, ALONE]]
+    more = [[MARK, 0, 0, 1, 0, HELD], [MARK, 0, 0, 1, 0, PAIRED]] if pairs else one
+    for payload, record_bytes in ((False, [8, 16]), (True, [16, 8])):
+        place, other = layout([payload, not payload], capacity)
+        size = place.row_words + other.row_words + 2 * GAP
+        before = np.full(size, 0xABCDEF, dtype=np.uint64)
+        x, y = LEADS[0] % THREADS_X, LEADS[0] // THREADS_X
+        where = [GAP, place.row_words + 2 * GAP, x, y, 0, THREADS_X, 3, 1]
+        ops = [*one, [JUMP, 0, jump], *more * 5, [END]]
+        head = [capacity, *record_bytes, 1, 1, 1, 1, 0, 7, int(keep_last)]
+        after = drive(recorder, before, head, [(where, ops)])
+        row = model.read_row(after[GAP:], place, keep_last)
         assert row["count"] == COUNT_LIMIT
-        assert row["records"][0][0] == 0
-        assert after[HEADER_WORDS + 1 : place.row_words].tolist() == [0] * (place.row_words - HEADER_WORDS - 1)
+        first_free = GAP + HEADER_WORDS + (capacity if keep_last else 1) * place.record_words
+        assert after[:GAP].tolist() == before[:GAP].tolist()
+        assert (after[first_free : GAP + place.row_words + GAP] == 0xABCDEF).all()
+        if not keep_last:
+            assert row["records"][0][0] == 0
 
 
 def test_a_write_outside_a_buffer_would_be_seen(recorder: Path) -> None:
@@ -234,6 +280,18 @@ def test_a_write_outside_a_buffer_would_be_seen(recorder: Path) -> None:
     place = layout([False], 16)[0]
     before = np.zeros(place.row_words, dtype=np.uint64)
     x, y = LEADS[1] % THREADS_X, LEADS[1] // THREADS_X
-    where = [0, place.row_words - 8, x, y, 0, THREADS_X, 3]
+    where = [0, place.row_words - 8, x, y, 0, THREADS_X, 3, 1]
     with pytest.raises(AssertionError, match="AddressSanitizer: heap-buffer-overflow"):
-        drive(recorder, before, [16, 16, 8, 1, 1, 1, 1, 0, 7], [(where, [[MARK, 1, 0, 1, 0], [END]])])
+        drive(recorder, before, [16, 16, 8, 1, 1, 1, 1, 0, 7, 0], [(where, [[MARK, 1, 0, 1, 0], [END]])])
+
+
+def test_a_record_without_room_behind_the_row_would_be_seen(build: Callable[[str], Path]) -> None:
+    """The second half of a pair that crosses the capacity is stored: into the room that every row has for it."""
+    capacity, x, y = 16, LEADS[1] % THREADS_X, LEADS[1] // THREADS_X
+    ops = [[MARK, 1, 0, 1, 0]] * (capacity - 1) + [[MARK, 1, 0, 1, 0, HELD], [MARK, 1, 1, 2, 0, PAIRED], [END]]
+    place = layout([False], capacity)[0]
+    head, where = [capacity, 16, 8, 1, 1, 1, 1, 0, 7, 0], [0, 0, x, y, 0, THREADS_X, 3, 1]
+    after = drive(build("recorder.cuh"), np.zeros(place.row_words, dtype=np.uint64), head, [(where, ops)])
+    assert int(after[HEADER_WORDS + capacity]) >> 48 == 1
+    with pytest.raises(AssertionError, match="AddressSanitizer: heap-buffer-overflow"):
+        drive(build("recorder.cuh"), np.zeros(HEADER_WORDS + capacity, dtype=np.uint64), head, [(where, ops)])

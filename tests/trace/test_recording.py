@@ -234,11 +234,16 @@ def test_bombs_are_not_unpacked(saved: bytes, tmp_path: Path) -> None:
     assert load_or_refuse(rewritten(saved, path, **{"0_records_npy": shape})) is None
 
 
-def test_recordings_of_a_newer_version_say_so(saved: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"), [(9, "upgrade it"), (1, "record again, or use the tileops that wrote it")]
+)
+def test_recordings_of_another_version_say_so(saved: bytes, tmp_path: Path, version: int, advice: str) -> None:
     with zipfile.ZipFile(io.BytesIO(saved)) as archive:
         index = json.loads(archive.read("recording.json"))
-    path = rewritten(saved, tmp_path / "newer", recording_json=json.dumps({**index, "version": 9}).encode())
-    with pytest.raises(TraceError, match="newer: a recording of version 9; this tileops reads version 1: upgrade it"):
+    path = rewritten(saved, tmp_path / "newer", recording_json=json.dumps({**index, "version": version}).encode())
+    with pytest.raises(
+        TraceError, match=f"newer: a recording of version {version}; this tileops reads version 2: {advice}"
+    ):
         Recording.load(path)
     table = {**json.loads(index["table"]), "version": 9}
     path = rewritten(saved, path, recording_json=json.dumps({**index, "table": json.dumps(table)}).encode())

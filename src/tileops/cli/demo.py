@@ -14,6 +14,7 @@ from rich.console import Console
 
 from tileops.cli.tables import range_table
 from tileops.trace import Timeline, TraceError, trace
+from tileops.trace.told import told
 
 if TYPE_CHECKING:
     import torch
@@ -103,3 +104,6 @@ def _show(console: Console, timeline: Timeline, stem: str) -> None:
     grid = " x ".join(map(str, timeline.grid))
     print(f"{len(timeline.ctas)} CTAs ({grid}), {timeline.recorded:,} events, {timeline.dropped} dropped")
     console.print(range_table(timeline))
+    for text in told(timeline.meta):
+        print(f"  {text}")
+    print()

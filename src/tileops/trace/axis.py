@@ -43,16 +43,19 @@ class Axis:
         knots_ns: (n,) their nanoseconds.
         error_ns: how far the axis is from the timer where both were read, at most: the largest distance of a reading,
             and half a step for what the timer itself rounds away. NaN where nothing is known.
+        ctas: (CTAs,) the numbers of the CTAs, ascending; ``None`` where they are 0, 1, ...
     """
 
     zero: np.ndarray
     knots: np.ndarray
     knots_ns: np.ndarray
     error_ns: float
+    ctas: np.ndarray | None = None
 
     def nanoseconds(self, cta: np.ndarray, cycles: np.ndarray) -> np.ndarray:
-        """The axis's time of ``cycles`` since the begin of ``cta``; both (events,)."""
-        return np.rint(self._at(self.zero.take(cta) + cycles) / _GRID_NS) * _GRID_NS
+        """The axis's time of ``cycles`` since the begin of ``cta``, by its number; both (events,)."""
+        line = cta if self.ctas is None else np.searchsorted(self.ctas, cta)
+        return np.rint(self._at(self.zero.take(line) + cycles) / _GRID_NS) * _GRID_NS
 
     def ghz(self, cycles: np.ndarray) -> np.ndarray:
         """(CTAs,) the measured rate of each CTA's clock, over its first ``cycles``."""

@@ -51,14 +51,18 @@ _SLOWEST_NS, _SHORT = 1000, 1000
 _LAST_SM = 0xFFFF
 
 
-def decode_lines(lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | None = None) -> Timeline:
+def decode_lines(
+    lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | None = None, cost: tuple[float, float] | None = None
+) -> Timeline:
     """Decodes slots.
 
     Args:
-        lines: (CTAs, words) of 64-bit integers: the ``slots`` buffer on the host. Words behind the last record of a
-            row may be anything, and so may the rows of CTAs that did not finish.
+        lines: (recorded CTAs, words) of 64-bit integers: the ``slots`` buffer on the host. Words behind the last record
+            of a row may be anything, and so may the rows of CTAs that did not finish.
         table: the kernel's site table.
         meta: what is known of the launch, kept in ``Timeline.meta``.
+        cost: cycles that a record takes, without and with a payload, to be taken out of the ranges that hold it; see
+            :class:`_Compensated`. ``None`` leaves the times as recorded.
 
     Raises:
         TraceError: if the buffer cannot come from a launch of that kernel.
@@ -72,14 +76,16 @@ def decode_lines(lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | Non
     rows = _Rows.read(lines.view(np.uint64), table)
     sm = np.zeros_like(rows.sm) if table.target == "c" else rows.sm
     axis = fit_axis(sm, rows.clock, rows.timer, rows.zero, rows.finished)
+    if table.choice.kind != "all":
+        axis = replace(axis, ctas=rows.number)
     collected = _Columns(int(rows.stored.sum()) * sites.most_begins)
     marks, arrows, recorded = [], [], np.zeros_like(rows.attempted)
     for part in rows.blocks():
-        block = _Block.decode(part, sites, first_slice=collected.length)
+        block = _Block.decode(part, sites, collected.length, cost)
         collected.append(block.slices)
         marks.append(block.instants)
         arrows.append(block.flows)
-        recorded[part.first_cta : part.first_cta + len(part.lines)] = block.recorded
+        recorded[part.first_line : part.first_line + len(part.lines)] = block.recorded
     slices = _slices(collected.columns(), sites, axis)
     instants = _instants(_joined(marks), sites, axis)
     dropped = rows.attempted - recorded
@@ -107,16 +113,18 @@ class _Rows:
 
     table: SiteTable
     lines: np.ndarray
-    first_cta: int
+    first_line: int
     grid: tuple[int, int, int]
     # (CTAs, groups)
     closed: np.ndarray
     attempted: np.ndarray  # events
+    count: np.ndarray  # records attempted
     stored: np.ndarray  # records to read
     lost: np.ndarray  # records that did not fit
     begin: np.ndarray  # cycles since the CTA's begin
     end: np.ndarray
     # (CTAs,)
+    number: np.ndarray  # of the CTA in its grid
     finished: np.ndarray
     sm: np.ndarray
     zero: np.ndarray  # the clock at the CTA's begin
@@ -129,6 +137,8 @@ class _Rows:
         start = np.array([group.layout.offset for group in table.groups])
         capacity = np.array([group.layout.capacity for group in table.groups])
         header = lines[:, start[:, None] + np.arange(HEADER_WORDS)]
+        grid, number = _launched(header, table)
+        lines, header = lines[: len(number)], header[: len(number)]
         state, count = _halves(header[..., WORD_STATE])
         events, sm = _halves(header[..., WORD_EVENTS])
         clock, timer = header[..., [WORD_BEGIN, WORD_END]], header[..., [WORD_BEGIN_NS, WORD_END_NS]]
@@ -142,9 +152,10 @@ class _Rows:
         length = (clock[..., 1] - clock[..., 0]).view(np.int64)
         length_ns = (timer[..., 1] - timer[..., 0]).view(np.int64)
         rows = cls(
-            table=table, lines=lines, first_cta=0, grid=(0, 0, 0), closed=closed, attempted=events,
+            table=table, lines=lines, first_line=0, grid=grid, closed=closed, attempted=events, count=count,
             stored=np.minimum(count, capacity), lost=np.maximum(count - capacity, 0), begin=begin, end=begin + length,
-            finished=finished, sm=np.where(opened.any(axis=1), sm[np.arange(len(sm)), opened.argmax(axis=1)], -1),
+            number=number, finished=finished,
+            sm=np.where(opened.any(axis=1), sm[np.arange(len(sm)), opened.argmax(axis=1)], -1),
             zero=clock[:, 0, 0] + later.min(axis=1).view(np.uint64),
             clock=clock.reshape(len(lines), 2 * len(start)), timer=timer.reshape(len(lines), 2 * len(start)),
         )  # fmt: skip
@@ -155,19 +166,10 @@ class _Rows:
             rows.refuse(used & (length_ns > (length + _SHORT) * _SLOWEST_NS), "its clock stood still")
             rows.refuse(opened & (sm > _LAST_SM), "there is no such SM")
             rows.refuse(used & (sm != sm[:, :1]), "its SM is not that of the CTA's other rows")
-        return replace(rows, grid=rows.check_grid(header[..., [WORD_GRID_XY, WORD_GRID_Z]], opened))
-
-    def check_grid(self, words: np.ndarray, opened: np.ndarray) -> tuple[int, int, int]:
-        """The grid that all opened rows name; ``words`` are (CTAs, groups, 2)."""
-        kernel = self.table.kernel
-        if not opened.any():
-            raise TraceError(f"no CTA of kernel {kernel!r} opened its rows: this buffer holds no launch of it")
-        xy, z = (int(word) for word in words[opened][0])
-        grid = (xy & 0xFFFFFFFF, xy >> 32, z)
-        if grid[0] * grid[1] * grid[2] != len(words):
-            raise TraceError(f"slots of kernel {kernel!r} hold {len(words)} CTAs but were recorded on a grid of {grid}")
-        self.refuse(opened & ((words[..., 0] != xy) | (words[..., 1] != z)), "its grid is not that of the other rows")
-        return grid
+        x, y, z = grid
+        other = (header[..., WORD_GRID_XY] != x | y << 32) | (header[..., WORD_GRID_Z] != z)
+        rows.refuse(opened & other, "its grid is not that of the other rows")
+        return rows
 
     def refuse(self, bad: np.ndarray, why: str) -> None:
         """Raises for the first row of (CTAs, groups) that is bad."""
@@ -175,7 +177,7 @@ class _Rows:
             cta, group = (int(index) for index in np.argwhere(bad)[0])
             raise TraceError(
                 f"these slots are not what a launch of kernel {self.table.kernel!r} left: the row of CTA "
-                f"{self.first_cta + cta}, group {self.table.groups[group].name!r}, is damaged: {why}"
+                f"{self.number[cta]}, group {self.table.groups[group].name!r}, is damaged: {why}"
             )
 
     def blocks(self) -> Iterator[_Rows]:
@@ -186,11 +188,31 @@ class _Rows:
             of_block: dict[str, Any] = {
                 name: value[first:behind] for name, value in vars(self).items() if isinstance(value, np.ndarray)
             }
-            yield replace(self, first_cta=first, **of_block)
+            yield replace(self, first_line=first, **of_block)
 
     def per_cta(self, per_row: np.ndarray) -> np.ndarray:
         """Counts of rows added up to counts of CTAs."""
         return per_row.reshape(self.closed.shape).sum(axis=1)
+
+
+def _launched(header: np.ndarray, table: SiteTable) -> tuple[tuple[int, int, int], np.ndarray]:
+    """The grid that was launched, by the first row that was opened, and the numbers of the CTAs that have a line."""
+    kernel, states = table.kernel, _halves(header[..., WORD_STATE])[0]
+    opened = (states == STATE_OPEN) | (states == STATE_DONE)
+    if not opened.any():
+        raise TraceError(f"no CTA of kernel {kernel!r} opened its rows: this buffer holds no launch of it")
+    first = header[opened][0]
+    xy, z = int(first[WORD_GRID_XY]), int(first[WORD_GRID_Z])
+    grid = (xy & 0xFFFFFFFF, xy >> 32, z)
+    ctas, lines = grid[0] * grid[1] * grid[2], len(header)
+    if table.choice.kind == "all" and ctas != lines:
+        raise TraceError(f"slots of kernel {kernel!r} hold {lines} CTAs but were recorded on a grid of {grid}")
+    number = table.choice.numbers(ctas)
+    if len(number) > lines:
+        raise TraceError(
+            f"slots of kernel {kernel!r} hold {lines} CTAs where {len(number)} of a grid of {grid} were to be recorded"
+        )
+    return grid, number.astype(np.int32) if ctas < 1 << 31 else number
 
 
 def _halves(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -221,13 +243,19 @@ class _Records:
         with_payload = any(place.record_words == 2 for place in places)
         payload = np.zeros(words.shape, dtype=np.uint32) if with_payload else None
         column = 0
-        for place, width in zip(places, widths.tolist()):
+        for number, (place, width) in enumerate(zip(places, widths.tolist())):
             first = place.offset + HEADER_WORDS
             source = rows.lines[:, first : first + width * place.record_words]
+            source = source.reshape(len(rows.lines), width, place.record_words)
+            if rows.table.keep_last and rows.lost[:, number].any():
+                # A ring: its oldest record stands where the next one would go.
+                oldest = rows.count[:, number] - rows.stored[:, number]
+                nth_at = (oldest[:, None] + np.arange(width)) % place.capacity
+                source = np.take_along_axis(source, nth_at[..., None], axis=1)
             part = slice(column, column + width)
-            np.subtract(source[:, :: place.record_words], rows.zero[:, None], out=words[:, part])
+            np.subtract(source[..., 0], rows.zero[:, None], out=words[:, part])
             if payload is not None and place.record_words == 2:
-                payload[:, part] = source[:, 1::2]
+                payload[:, part] = source[..., 1]
             column += width
         if (rows.stored == widths).all():
             words, payload = words.reshape(-1), None if payload is None else payload.reshape(-1)
@@ -281,6 +309,8 @@ class _Sites:
     first: dict[str, np.ndarray]  # kind -> (sites,) position in the next two of the first of them
     ranges: dict[str, np.ndarray]  # kind -> position in SiteTable.ranges
     turns: dict[str, np.ndarray]  # kind -> position among the events of the record
+    has_payload: np.ndarray  # (sites,) whether a record carries a payload
+    total: np.ndarray  # (ranges,) how often a CTA passes it, -1 where that depends on data; 0 for instants
     edges: tuple[tuple[int, int, int], ...]  # codes of the source's and the destination's name, and shift
 
     @classmethod
@@ -312,7 +342,12 @@ class _Sites:
             events = [(i, turn) for site in table.sites for turn, (event, i) in enumerate(site) if event == kind]
             ranges[kind], turns[kind] = np.array(events, dtype=np.int64).reshape(-1, 2).T.copy()
         edges = tuple((name[edge.src], name[edge.dst], edge.shift) for edge in table.edges)
-        return cls(texts, codes, payload_type, facts, most, rebegin, count, first, ranges, turns, edges)
+        has_payload = [any(k != END and table.ranges[i].payload for k, i in site) for site in table.sites]
+        total = [0 if r.instant else -1 if r.total is None else r.total for r in table.ranges]
+        return cls(
+            texts, codes, payload_type, facts, most, rebegin, count, first, ranges, turns,
+            np.array(has_payload, dtype=bool), np.array(total, dtype=np.int64), edges,
+        )  # fmt: skip
 
     @property
     def most_begins(self) -> int:
@@ -405,47 +440,120 @@ class _Block:
     recorded: np.ndarray  # (CTAs, groups) events
 
     @classmethod
-    def decode(cls, rows: _Rows, sites: _Sites, first_slice: int) -> _Block:
+    def decode(cls, rows: _Rows, sites: _Sites, first_slice: int, cost: tuple[float, float] | None) -> _Block:
         """Decodes a block of CTAs; ``first_slice`` is the Timeline's position of its first slice."""
         records = _Records.read(rows, sites)
         begins, ends, instants = (_Events.of(kind, records, sites) for kind in _KINDS)
+        orphans = np.zeros(rows.closed.size, dtype=np.int64)
+        if rows.table.keep_last and rows.lost.any():
+            ends, orphans = _without_orphans(begins, ends, rows)
         recorded = (begins.per_row + ends.per_row + instants.per_row).reshape(rows.closed.shape)
-        dropped = rows.attempted - recorded
+        missing = rows.attempted - recorded - orphans.reshape(recorded.shape)
         saturated = (rows.lost > 0) & (rows.attempted == COUNT_LIMIT)
         rows.refuse(
-            ((dropped < rows.lost) & ~saturated) | (dropped > rows.lost * sites.most),
+            ((missing < rows.lost) & ~saturated) | (missing > rows.lost * sites.most),
             "its records do not hold the events that it counts",
         )
 
-        slices = _spans(begins, ends, records, rows)
+        times = _Times.of(records, begins, ends, rows, sites, cost)
+        slices = _spans(begins, ends, records, times, rows)
         slices |= _codes(begins, records, rows, sites)
-        marks = {"time": records.time[instants.record], **_codes(instants, records, rows, sites)}
+        marks = {"time": times.begin[instants.record], **_codes(instants, records, rows, sites)}
         flows = _flows(begins, slices["cut"], rows, sites, first_slice)
         return cls(slices, marks, flows, recorded)
 
 
-def _spans(begins: _Events, ends: _Events, records: _Records, rows: _Rows) -> dict[str, np.ndarray]:
+def _without_orphans(begins: _Events, ends: _Events, rows: _Rows) -> tuple[_Events, np.ndarray]:
+    """The ends whose begins a ring has not overwritten, and for each row how many others there were.
+
+    A range's begins and ends alternate: only the first end of a range in a row can have lost its begin.
+    """
+    row = np.arange(len(ends.per_row))
+    ranges = len(rows.table.ranges)
+    begin_of = np.repeat(row, begins.per_row) * ranges + begins.range
+    end_of = np.repeat(row, ends.per_row) * ranges + ends.range
+    which, first_end = np.unique(end_of, return_index=True)
+    begun, first_begin = np.unique(begin_of, return_index=True)
+    at = np.searchsorted(begun, which)
+    known = at < len(begun)
+    known[known] = begun[at[known]] == which[known]
+    lost_begin = ~known
+    lost_begin[known] = ends.moment[first_end[known]] < begins.moment[first_begin[at[known]]]
+    lost_begin &= (rows.lost.reshape(-1) > 0)[which // ranges] if ranges else True
+    kept = np.ones(len(ends.record), dtype=bool)
+    kept[first_end[lost_begin]] = False
+    orphans = np.bincount(which[lost_begin] // max(ranges, 1), minlength=len(row))
+    left = _Events(ends.record[kept], ends.moment[kept], ends.range[kept], ends.per_row - orphans)
+    return left, orphans
+
+
+@dataclass
+class _Times:
+    """When the events of each record happened, in cycles since the CTA's begin.
+
+    As recorded, or with the recorder's own cost taken out. Then the gap between two records of a row is shortened by
+    what the first of them cost, to no less than nothing, so that a range loses the cost of all records inside it and
+    none gets a negative duration. Ranges keep their begins as measured where no other range of the row is open, and lie
+    as much earlier within one that is: what was nested stays nested, and rows do not drift apart.
+
+    Attributes:
+        begin: (records,) of the events that begin something there.
+        end: (records,) of those that end something.
+    """
+
+    begin: np.ndarray
+    end: np.ndarray
+
+    @classmethod
+    def of(
+        cls, records: _Records, begins: _Events, ends: _Events, rows: _Rows, sites: _Sites,
+        cost: tuple[float, float] | None,
+    ) -> _Times:  # fmt: skip
+        time, count = records.time, len(records.time)
+        if cost is None or count == 0:
+            return cls(time, time)
+        first = np.zeros(count, dtype=bool)
+        first[records.start[:-1][np.diff(records.start) > 0]] = True
+        plain, payload = cost
+        cost_of = np.where(sites.has_payload.take(records.site), payload, plain)
+        gap = np.append(0, np.diff(time) - cost_of[:-1])
+        passed = np.cumsum(np.where(first, 0, np.maximum(gap, 0)))
+        # Ranges open behind a record's ends and ahead of its begins; nothing is open where a row starts.
+        begun, ended = (np.cumsum(np.bincount(events.record, minlength=count)) for events in (begins, ends))
+        open_before = np.append(0, begun[:-1] - ended[:-1])
+        rows_start = np.maximum.accumulate(np.where(first, np.arange(count), 0))
+        left_open = open_before - np.diff(ended, prepend=0) - open_before[rows_start]
+        anchor = np.maximum.accumulate(np.where(first | (left_open <= 0), np.arange(count), 0))
+        before = np.where(first, np.arange(count), np.append(0, anchor[:-1]))
+        begin, end = (time[at] + np.rint(passed - passed[at]).astype(np.int64) for at in (anchor, before))
+        return cls(begin, end)
+
+
+def _spans(begins: _Events, ends: _Events, records: _Records, times: _Times, rows: _Rows) -> dict[str, np.ndarray]:
     """Start and duration of every slice, and whether it is cut.
 
-    A range without an end is cut at its row's last record if the row overflowed, else (the thread returned inside the
-    range) at the row's end.
+    A range without an end is cut at its row's last record if the row lost its later ones, else (the thread returned
+    inside the range) at the row's end.
     """
     end_record = _end_records(begins, ends, rows)
     cut = end_record < 0
-    start, stop = records.time[begins.record], records.time[end_record]
+    start, stop = times.begin[begins.record], times.end[end_record]
     if cut.any():
+        held = np.flatnonzero(np.diff(records.start))
+        last = records.start[held + 1] - 1
         row_end = rows.end.reshape(-1).copy()
-        overflowed = np.flatnonzero(rows.lost)
-        row_end[overflowed] = records.time[records.start[overflowed + 1] - 1]
-        stop[cut] = np.repeat(row_end, begins.per_row)[cut]
+        row_end[held] += times.end[last] - records.time[last]
+        if not rows.table.keep_last:
+            overflowed = np.flatnonzero(rows.lost)
+            row_end[overflowed] = times.end[records.start[overflowed + 1] - 1]
+        stop[cut] = np.maximum(np.repeat(row_end, begins.per_row)[cut], start[cut])
     return {"start": start, "duration": stop - start, "cut": cut}
 
 
 def _codes(events: _Events, records: _Records, rows: _Rows, sites: _Sites) -> dict[str, np.ndarray]:
     """CTA, site and payload. A payload is kept as float64, which holds every 32-bit integer and float32 exactly."""
-    ctas = np.arange(rows.first_cta, rows.first_cta + len(rows.lines), dtype=np.int32)
     columns: dict[str, np.ndarray] = {
-        "cta": np.repeat(ctas, rows.per_cta(events.per_row)),
+        "cta": np.repeat(rows.number, rows.per_cta(events.per_row)),
         "site": events.range.astype(np.uint16),
     }
     if records.payload is not None:
@@ -466,21 +574,33 @@ def _flows(begins: _Events, cut: np.ndarray, rows: _Rows, sites: _Sites, first_s
     ctas_first_slice = np.append(0, np.cumsum(rows.per_cta(begins.per_row)))
     parts = [(np.empty(0, dtype=np.int64),) * 3]
 
-    def slices_of(name: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each group with ranges of that name: its slices of them, and where each CTA's begin among these."""
+    def slices_of(name: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """For each group with ranges of that name, its slices of them.
+
+        And for each CTA, where its own begin among these, the number of its first one, and whether that is known.
+        """
         of_name = sites.codes["name"] == name
         for group in np.unique(sites.codes["group"][of_name]):
-            at = np.flatnonzero((of_name & (sites.codes["group"] == group)).take(begins.range))
-            yield at, np.searchsorted(at, ctas_first_slice)
+            chosen = of_name & (sites.codes["group"] == group)
+            at = np.flatnonzero(chosen.take(begins.range))
+            first = np.searchsorted(at, ctas_first_slice)
+            lost = (rows.lost[:, group] > 0) & rows.table.keep_last
+            total = sites.total[chosen]
+            number = np.where(lost, total.sum() - np.diff(first), 0)
+            yield at, first, number, ~lost | ((total >= 0).all() & (number >= 0))
 
     for src_name, dst_name, shift in sites.edges:
-        for src, src_first in slices_of(src_name):
-            for dst, dst_first in slices_of(dst_name):
-                skipped = max(0, -shift)
-                made = np.maximum(np.minimum(np.diff(src_first), np.diff(dst_first) - shift) - skipped, 0)
-                occurrence = np.arange(made.sum()) - np.repeat(np.cumsum(made) - made, made) + skipped
-                src_slice = src.take(np.repeat(src_first[:-1], made) + occurrence)
-                dst_slice = dst.take(np.repeat(dst_first[:-1] + shift, made) + occurrence)
+        for src, src_first, src_number, src_known in slices_of(src_name):
+            for dst, dst_first, dst_number, dst_known in slices_of(dst_name):
+                # Counted within what the rows hold, the same arrow may have another shift in each CTA.
+                shifts = src_number + shift - dst_number
+                skipped = np.maximum(-shifts, 0)
+                made = np.maximum(np.minimum(np.diff(src_first), np.diff(dst_first) - shifts) - skipped, 0)
+                made = np.where(src_known & dst_known, made, 0)
+                nth = np.arange(made.sum()) - np.repeat(np.cumsum(made) - made - skipped, made)
+                src_slice = src.take(np.repeat(src_first[:-1], made) + nth)
+                dst_slice = dst.take(np.repeat(dst_first[:-1] + shifts, made) + nth)
+                occurrence = nth + np.repeat(src_number, made)
                 if cut.any():
                     whole = ~(cut[src_slice] | cut[dst_slice])
                     src_slice, dst_slice, occurrence = src_slice[whole], dst_slice[whole], occurrence[whole]
@@ -630,7 +750,7 @@ def _arrived(slices: Table, unit: str, flows: Table) -> np.ndarray:
 def _rows_table(recorded: np.ndarray, dropped: np.ndarray, rows: _Rows) -> Table:
     ctas, groups = recorded.shape
     columns: dict[str, np.ndarray] = {
-        "cta": np.repeat(np.arange(ctas, dtype=np.int32), groups),
+        "cta": np.repeat(rows.number, groups),
         "group": np.tile(np.arange(groups, dtype=np.uint16), ctas),
         "recorded": recorded.reshape(-1),
         "dropped": dropped.reshape(-1),
@@ -640,7 +760,7 @@ def _rows_table(recorded: np.ndarray, dropped: np.ndarray, rows: _Rows) -> Table
 
 
 def _ctas_table(recorded: np.ndarray, dropped: np.ndarray, rows: _Rows, axis: Axis) -> Table:
-    number: np.ndarray = np.arange(len(recorded), dtype=np.int32)
+    number = rows.number
     cycles = np.where(rows.finished, rows.end.max(axis=1), 0)
     columns: dict[str, np.ndarray] = {
         "cta": number,
@@ -661,7 +781,7 @@ def _ctas_table(recorded: np.ndarray, dropped: np.ndarray, rows: _Rows, axis: Ax
 
 def _never_fired(slices: np.ndarray, instants: np.ndarray, rows: _Rows) -> tuple[str, ...]:
     """Markers without a single event, in launches of which nothing is missing. Takes the sites of what was recorded."""
-    if not rows.finished.all() or rows.lost.any():
+    if not rows.finished.all() or rows.lost.any() or rows.table.choice.kind != "all":
         return ()
     fired = np.zeros(len(rows.table.ranges), dtype=bool)
     fired[instants] = True

@@ -17,8 +17,11 @@ import torch
 from tilelang import tvm
 
 from .carried import carried
+from .choice import Choice
 from .errors import TraceError, TraceWarning
 from .markers import DAG, DEFAULT_GROUP, RANGE_BEGIN, RANGE_END, RECORD, Marker, author
+from .occurrences import occurrences
+from .pairs import paired
 from .paths import Found, read
 from .pipelined import only_markers, sequence, statements, tied
 from .sites import ATTRIBUTE, BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
@@ -43,9 +46,11 @@ def strip(func: Any) -> Any:
     return func.with_body(_without_markers(func.body))
 
 
-def lower(func: Any, max_events: int) -> Any:
+def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None) -> Any:
     """See :meth:`tileops.trace.namespace.Trace.lower`."""
     func = _prim_func(func)
+    if keep not in ("first", "last"):
+        raise TraceError(f'{author()}: keep must be "first" or "last" (which events of a full row), got {keep!r}')
     if isinstance(max_events, bool) or not isinstance(max_events, int) or max_events < 1:
         raise TraceError(
             f"{author()}: max_events must be an int of at least 1 (events per CTA and group), got {max_events!r}"
@@ -53,12 +58,15 @@ def lower(func: Any, max_events: int) -> Any:
     target = _target()
     found = read(func)
     launch = _Launch.of(func)
-    sites = _Sites(found)
+    sites = _Sites(found, occurrences(func.body, launch.threads_x))
     if target != "c":
         _check_leads(found, launch)
     _warn(found)
-    body = _chosen(_recording(tied(carried(func.body)), sites))
-    table = sites.table(func, found, target, max_events)
+    body = paired(_chosen(_recording(tied(carried(func.body)), sites)))
+    choice = _choice(ctas, launch, target)
+    table = sites.table(func, found, target, max_events, keep == "last", choice)
+    if table.keep_last:
+        _warn_of_arrows(found, table)
 
     slots = _slots(launch, func, table, target)
     body = _opened_and_closed(body, table, launch, slots)
@@ -129,7 +137,7 @@ def _warn_at(marker: Marker, text: str) -> None:
 class _Sites:
     """Numbers ranges, groups and sites. Markers that follow each other directly share one site, hence one record."""
 
-    def __init__(self, found: Found):
+    def __init__(self, found: Found, totals: dict[int, int | None]):
         self.groups: dict[str, int] = {}
         self._leads: list[int] = []
         self._payloads: list[bool] = []
@@ -145,7 +153,10 @@ class _Sites:
                 self._range_of[marker.identity] = len(self._ranges)
                 depth = found.depth.get(marker.identity, 0)
                 instant, where = marker.kind == RECORD, (marker.file, marker.line)
-                self._ranges.append(Range(marker.name, marker.lane, group, depth, marker.payload, instant, *where))
+                total = totals.get(marker.identity)
+                self._ranges.append(
+                    Range(marker.name, marker.lane, group, depth, marker.payload, instant, *where, total)
+                )
         if not self.groups:
             self._group(DEFAULT_GROUP, 0)  # no marker at all: record when and where the CTAs ran
 
@@ -163,11 +174,14 @@ class _Sites:
         )
         return len(self._sites) - 1
 
-    def table(self, func: Any, found: Found, target: str, max_events: int) -> SiteTable:
+    def table(
+        self, func: Any, found: Found, target: str, max_events: int, keep_last: bool, choice: Choice
+    ) -> SiteTable:
         """The kernel's site table, once all sites are numbered."""
         if max(len(self._sites), len(self._ranges)) > MAX_SITES:
             raise TraceError(f"{author()}: a kernel can hold {MAX_SITES} markers; this one has {len(self._sites)}")
-        places = layout(self._payloads, max_events)
+        # A ring finds a record's place with a mask.
+        places = layout(self._payloads, 1 << (max_events - 1).bit_length() if keep_last else max_events)
         return SiteTable(
             kernel=str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "kernel",
             target=target,
@@ -176,6 +190,8 @@ class _Sites:
             ranges=tuple(self._ranges),
             sites=tuple(self._sites),
             edges=tuple(Edge(m.name, m.lane, m.shift) for m in found.markers if m.kind == DAG),
+            keep_last=keep_last,
+            choice=choice,
         )
 
 
@@ -329,12 +345,17 @@ class _Launch:
         (x, y, z), (size_x, size_y, _) = (map(_as_int64, part) for part in (self.blocks, self.extents))
         return x + size_x * (y + size_y * z)
 
+    @property
+    def ctas(self) -> Any:
+        """How many CTAs the grid has."""
+        return self.extents[0] * self.extents[1] * self.extents[2]
+
 
 def _slots(launch: _Launch, func: Any, table: SiteTable, target: str) -> Any:
-    """The added output: at least a line of words for each CTA."""
-    ctas = tvm.arith.Analyzer().simplify(tirx.const(1) * launch.extents[0] * launch.extents[1] * launch.extents[2])
-    shape: tuple[Any, ...] = (ctas, table.line_words)
-    if not isinstance(ctas, tirx.IntImm) and (target == "c" or not (target or torch.cuda.is_available())):
+    """The added output: at least a line of words for each CTA that is recorded."""
+    lines = tvm.arith.Analyzer().simplify(tirx.const(1) * table.choice.lines(launch.ctas))
+    shape: tuple[Any, ...] = (lines, table.line_words)
+    if not isinstance(lines, tirx.IntImm) and (target == "c" or not (target or torch.cuda.is_available())):
         sizes, factor = _plain_bound(launch.extents, func)
         if sizes:
             shape = *sizes, factor * table.line_words
@@ -344,6 +365,41 @@ def _slots(launch: _Launch, func: Any, table: SiteTable, target: str) -> Any:
                 f"grid's extents {launch.extents}: give a tensor such an extent as a dimension, or make it a constant"
             )
     return tirx.decl_buffer(shape, "int64", name=_unused_name(func, "slots"))
+
+
+def _choice(ctas: Any, launch: _Launch, target: str) -> Choice:
+    """The author's choice of CTAs, if the grid has one of them."""
+
+    def multiprocessors() -> int:
+        if target == "c" or not torch.cuda.is_available():
+            if target == "cuda":
+                raise TraceError("ctas: without the GPU here, its number of SMs is unknown: give a list or a slice")
+            return 1  # the CPU target's blocks run one after the other in one thread
+        return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
+
+    try:
+        choice = Choice.of(ctas, multiprocessors)
+    except TraceError as error:
+        raise TraceError(f"{author()}: {error}") from None
+    total = tvm.arith.Analyzer().simplify(tirx.const(1) * launch.ctas)
+    if isinstance(total, tirx.IntImm):
+        beyond = [number for number in choice.numbers_of_kind if choice.kind == "list" and number >= int(total)]
+        if beyond or len(choice.numbers(int(total))) == 0:
+            raise TraceError(f"{author()}: ctas: the grid has CTAs 0 to {int(total) - 1}, got {ctas!r}")
+    return choice
+
+
+def _warn_of_arrows(found: Found, table: SiteTable) -> None:
+    totals: dict[str, bool] = {}
+    for r in table.ranges:
+        totals[r.name] = totals.get(r.name, True) and r.total is not None
+    for marker in found.markers:
+        if marker.kind == DAG and not (totals[marker.name] and totals[marker.lane]):
+            _warn_at(
+                marker,
+                f"dag({marker.name!r}, {marker.lane!r}) gets no arrows in rows that overflow: what they keep with "
+                'keep="last" is numbered from the end, and how often these ranges run depends on data',
+            )
 
 
 def _as_int64(value: Any) -> Any:
@@ -381,11 +437,16 @@ def _proven(condition: Any, sizes: list[Any]) -> bool:
 def _opened_and_closed(body: Any, table: SiteTable, launch: _Launch, slots: Any) -> Any:
     """The body with the recorder's source injected, and every group's row opened at its start and closed at its end."""
     grid = [extent if isinstance(extent, int) else tirx.Cast("int32", extent) for extent in launch.extents]
+    recorded, line = table.choice.place(launch.cta, _as_int64(launch.ctas))
+    line = tirx.Select(recorded, line, tirx.const(0, "int64"))
     opens, closes = [], []
     for number, group in enumerate(table.groups):
         place = group.layout
-        row = slots.access_ptr("w", offset=launch.cta * table.line_words + place.offset)
-        arguments = [number, place.capacity, place.record_words * WORD_BYTES, group.lead, launch.threads_x, row, *grid]
+        row = slots.access_ptr("w", offset=line * table.line_words + place.offset)
+        arguments = [
+            number, place.capacity, place.record_words * WORD_BYTES, int(table.keep_last), group.lead, launch.threads_x,
+            row, tirx.Cast("int32", recorded), *grid,
+        ]  # fmt: skip
         opens.append(tirx.Evaluate(T.call_extern("int32", "tileops_open", *arguments)))
         closes.append(tirx.Evaluate(T.call_extern("int32", "tileops_close", number)))
     cuda, cpu = device_source("recorder.cuh"), device_source("recorder_cpu.h")
@@ -424,25 +485,6 @@ def _records(stmt: Any) -> bool:
 
     tirx.stmt_functor.post_order_visit(stmt, visit)
     return any(found)
-
-
-def _around(body: Any, opens: list[Any], closes: list[Any]) -> Any:
-    """A block's body with calls at its begin and end; behind a ``T.use_swizzle`` that stands ahead of all markers.
-
-    There the block's coordinates are the author's, and so is the CTA's number.
-    """
-    *ahead, last = body.seq if isinstance(body, tirx.SeqStmt) else [body]
-    swizzles = isinstance(last, tirx.AttrStmt) and str(last.attr_key) == SWIZZLE
-    if swizzles and not any(_holds_call(stmt) for stmt in ahead):
-        inside = _around(last.body, opens, closes)
-        return sequence([*ahead, tirx.AttrStmt(last.node, last.attr_key, last.value, inside)])
-    return sequence([*opens, *ahead, last, *closes])
-
-
-def _holds_call(stmt: Any) -> bool:
-    found: list[Any] = []
-    tirx.stmt_functor.post_order_visit(stmt, lambda node: found.append(node) if _call_of(node) is not None else None)
-    return bool(found)
 
 
 def device_source(name: str) -> str:

@@ -5,31 +5,35 @@ TileLang takes seconds to import, so it is imported by the methods that build or
 
 from __future__ import annotations
 
-import datetime
-import platform
+import logging
 import re
 import threading
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
-from importlib import metadata
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
+from . import capacity, launching
 from .errors import TraceError, TraceWarning
-from .sites import ATTRIBUTE, SiteTable
+from .pending import Launch, Pending
+from .sites import SiteTable
 from .timeline import Timeline
 
 if TYPE_CHECKING:
+    from .choice import Ctas
     from .markers import Token
+    from .perturbation import Perturbation
+    from .recording import Recording
 
 DEFAULT_OUTPUT = "debug"
 DEFAULT_DUMPS = 3
 DEFAULT_MAX_EVENTS = 2048
 _STEM = re.compile(r"[^/\\\0]+")
+_log = logging.getLogger("tileops.trace")
 
 
 class Trace:
@@ -47,6 +51,8 @@ class Trace:
         self._dumped: Counter[str] = Counter()
         self._told: set[str] = set()
         self._written: list[Path] = []
+        self._pending = Pending()
+        self._perturbations: weakref.WeakKeyDictionary[Any, Perturbation] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     # The switch -----------------------------------------------------------------------------------------------------
@@ -178,27 +184,41 @@ class Trace:
         count = n_outputs + (1 if self._traced(traced) else 0)
         return [*_negative_positions(count)]
 
-    def finalize(self, func: Any, traced: bool | None = None, max_events: int = DEFAULT_MAX_EVENTS) -> Any:
+    def finalize(
+        self,
+        func: Any,
+        traced: bool | None = None,
+        max_events: int = DEFAULT_MAX_EVENTS,
+        *,
+        keep: str = "first",
+        ctas: Ctas = None,
+    ) -> Any:
         """:meth:`lower` when traced, else :meth:`strip`. ``traced=None`` follows the switch."""
-        return self.lower(func, max_events) if self._traced(traced) else self.strip(func)
+        return self.lower(func, max_events, keep=keep, ctas=ctas) if self._traced(traced) else self.strip(func)
 
-    def lower(self, func: Any, max_events: int = DEFAULT_MAX_EVENTS) -> Any:
+    def lower(self, func: Any, max_events: int = DEFAULT_MAX_EVENTS, *, keep: str = "first", ctas: Ctas = None) -> Any:
         """Turns the markers of a PrimFunc into recording code and adds its trailing output ``slots``.
 
         Args:
             func: what ``@T.prim_func`` made.
             max_events: events that a CTA's group can record; a range is two. What does not fit is counted.
+            keep: which events of a group stay where there are more: its ``"first"`` or its ``"last"`` ones.
+            ctas: the CTAs that record; the others cost a predicate and no memory. ``None`` for all of them, a list of
+                their numbers (x fastest), a slice of these numbers (``slice(None, None, 8)``: every eighth),
+                ``"one per SM"`` (the first ones, as many as the GPU has SMs) or ``"first and last wave"`` (as many of
+                the first and of the last ones).
 
         Returns:
-            A PrimFunc with one more parameter, ``slots``: (CTAs, words) int64.
+            A PrimFunc with one more parameter, ``slots``: (CTAs that record, words) int64.
 
         Raises:
             TraceError: naming the marker's file and line, if a range is not ended exactly once on every path, and
-                for the other mistakes that markers can hold.
+                for the other mistakes that markers can hold; if ``keep`` or ``ctas`` is none of these, or no CTA of
+                the grid is chosen.
         """
         from . import lowering
 
-        return lowering.lower(func, max_events)
+        return lowering.lower(func, max_events, keep, ctas)
 
     def strip(self, func: Any) -> Any:
         """Takes the markers out of a PrimFunc: its generated source is that of the kernel written without them.
@@ -218,6 +238,12 @@ class Trace:
         The kernel decides, not the switch: one built without tracing returns all its outputs untouched (and a
         warning says so while tracing is on), one built with it never returns ``slots``.
 
+        While the current stream captures a CUDA graph nothing can be copied to the host: the launch is then kept for
+        :meth:`flush`, with the memory of its ``slots``, and nothing is written.
+
+        The size of ``slots`` is logged at level INFO by the logger ``tileops.trace`` before each launch that is
+        dumped.
+
         Args:
             compiled: what the ``tilelang.jit`` factory returned.
             inputs: the kernel's arguments.
@@ -226,43 +252,172 @@ class Trace:
 
         Returns:
             What the kernel returns untraced: a tensor for one output, a list for several.
+
+        Raises:
+            TraceError: before anything is allocated, if ``slots`` would not fit into the GPU's free memory; if the
+                launch failed on the device; and as :meth:`dump` does.
         """
-        table = _site_table(compiled)
+        table = launching.site_table(compiled)
         if table is None:
             if self._enabled:
                 self._tell_once(f"untraced {stem}", f"the kernel run as {stem!r} was not built for tracing: build it "
                                 "with traced=trace.enabled after trace.enable()")  # fmt: skip
             return compiled(*inputs)
-        produced = compiled(*inputs)
+        captured = launching.is_capturing()
+        size = self._checked_size(compiled, inputs, table, stem, captured)
+        dumped = not captured and self._wants_dump(stem)
+        if dumped or captured:
+            _log.info("%s: kernel %r records into %s", stem, table.kernel, capacity.human(size))
+        try:
+            with launching.failed_launch_told(table.kernel):
+                produced = compiled(*inputs)
+        except BaseException:
+            if dumped:
+                self._take_back(stem)
+            raise
         outputs = list(produced) if isinstance(produced, (list, tuple)) else [produced]
         slots = outputs.pop()
-        if self._wants_dump(stem):
-            timeline = self.decode(compiled, slots)
-            self.dump(timeline, compiled, stem)
-            for warning in _warnings(timeline, stem):
-                warnings.warn(warning, TraceWarning, stacklevel=2)
+        if captured:
+            self._pending.add(Launch(compiled, slots, stem))
+        elif dumped:
+            self._write(self.decode(compiled, slots), compiled, stem)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def decode(self, compiled: Any, slots: Any) -> Timeline:
-        """Decodes the ``slots`` that a traced kernel returned last.
+    def flush(self, *, forget: bool = False) -> list[Path]:
+        """Writes the timelines of the launches that :meth:`run` kept while a CUDA graph was captured.
+
+        Each replay of the graph records into the same memory, so this writes what the newest one left; call it again
+        after another replay. :meth:`enable`'s limits hold, each launch counting once a call.
+
+        Args:
+            forget: let go of the launches and of the memory of their ``slots``, also where an error is raised. The
+                memory goes back to the graph's pool: the graph may be replayed, but another one that is captured into
+                the same pool may then use that memory for something else.
+
+        Returns:
+            The paths written, without their suffixes.
+
+        Raises:
+            TraceError: after the other launches were written, if one cannot be: the graph was not replayed yet, the
+                current stream is capturing, or a launch failed on the device.
+        """
+        launches = self._pending.all()
+        written: list[Path] = []
+        failures: list[TraceError] = []
+        try:
+            for launch in launches:
+                if not self._wants_dump(launch.stem):
+                    continue
+                try:
+                    written.append(self._write(launch.decode(self), launch.compiled, launch.stem))
+                except TraceError as failure:
+                    self._take_back(launch.stem)
+                    failures.append(failure)
+        finally:
+            if forget:
+                self._pending.forget(launches)
+        if failures:
+            raise failures[0]
+        return written
+
+    def slots_bytes(self, compiled: Any, inputs: Sequence[Any]) -> int:
+        """The size of the buffer ``slots`` that a launch with these inputs allocates, in bytes. Nothing is launched.
+
+        It is what one CTA takes, a matter of ``max_events`` and of the groups, times the CTAs that record.
 
         Args:
             compiled: the kernel.
-            slots: (CTAs, words) int64 tensor, on any device.
+            inputs: its arguments, as for :meth:`run`.
 
         Raises:
-            TraceError: if the kernel was not built for tracing or ``slots`` is not its own.
+            TraceError: if the kernel was not built for tracing, or the inputs do not give all sizes.
         """
-        return self.fetch(compiled, slots).decode()
+        launching.traced_table(compiled)
+        return capacity.slots_bytes(compiled, inputs)
 
-    def fetch(self, compiled: Any, slots: Any) -> Any:
-        """The launch as a :class:`~tileops.trace.recording.Recording`: on the host, not decoded, ready to save."""
+    def perturbation(self, stripped: Any, traced: Any, inputs: Sequence[Any], rounds: int = 20) -> Perturbation:
+        """Measures how much slower tracing makes a kernel, and remembers it for the kernel's later recordings.
+
+        Both builds run in turn, see :func:`tileops.trace.perturbation.measure`. Everything that :meth:`fetch`,
+        :meth:`decode` and :meth:`run` make of ``traced`` from then on has the result in its meta, and views show it.
+
+        Args:
+            stripped: the kernel, compiled without tracing.
+            traced: the kernel, compiled with it.
+            inputs: the arguments of both.
+            rounds: how often each build is timed.
+
+        Returns:
+            The ratio of the two times with its spread; as text, a sentence.
+
+        Raises:
+            TraceError: if the kernels are in the wrong order, or ``rounds`` is no positive number.
+        """
+        from .perturbation import measure
+
+        if launching.site_table(stripped) is not None:
+            raise TraceError("perturbation: the first kernel was built for tracing: build it with traced=False")
+        table = launching.site_table(traced)
+        if table is None:
+            raise TraceError("perturbation: the second kernel was not built for tracing: build it with traced=True")
+        with launching.failed_launch_told(table.kernel):
+            found = measure(stripped, traced, inputs, rounds)
+        with self._lock:
+            self._perturbations[traced] = found
+        return found
+
+    def decode(self, compiled: Any, slots: Any, *, compensate: bool = False) -> Timeline:
+        """Decodes the ``slots`` that a traced kernel returned last. See :meth:`fetch` for what it waits for.
+
+        Args:
+            compiled: the kernel.
+            slots: (CTAs that record, words) int64 tensor, on any device.
+            compensate: take what records cost out of all ranges, see
+                :meth:`~tileops.trace.recording.Recording.decode`.
+
+        Raises:
+            TraceError: as :meth:`fetch` does; if ``slots`` holds no launch of this kernel; for ``compensate`` where
+                the cost of a record could not be measured.
+        """
+        return self.fetch(compiled, slots).decode(compensate)
+
+    def fetch(self, compiled: Any, slots: Any) -> Recording:
+        """The launch as a :class:`~tileops.trace.recording.Recording`: on the host, not decoded, ready to save.
+
+        On a GPU this waits for everything that was launched on the device, in any stream. The first call in a process
+        also measures what a record costs there; the result is in the recording's ``meta["probe"]``: ``plain`` and
+        ``payload`` (cycles) and ``device``, or ``error`` where it could not be measured.
+
+        Args:
+            compiled: the kernel.
+            slots: (CTAs that record, words) int64 tensor, on any device.
+
+        Raises:
+            TraceError: if the kernel was not built for tracing, ``slots`` is not its own, the current stream is
+                capturing a CUDA graph, or the launch failed on the device.
+        """
+        import torch
+
         from . import recording
 
-        table = _site_table(compiled)
-        if table is None:
-            raise TraceError("this kernel was not built for tracing: build it with traced=True")
-        return recording.fetch(slots, table, _launch_meta(slots))
+        table = launching.traced_table(compiled)
+        if launching.is_capturing():
+            raise TraceError(
+                "the current stream is capturing a CUDA graph, so that nothing has run yet: decode after a replay, "
+                "or launch with trace.run and call trace.flush() after a replay"
+            )
+        with launching.failed_launch_told(table.kernel):
+            if getattr(slots, "is_cuda", False):
+                # The copy is ordered behind what runs in the current stream. The kernel may have run in another one,
+                # and `slots` does not tell in which.
+                torch.cuda.synchronize(slots.device)
+            found = recording.fetch(slots, table, {})
+        found.meta.update(launching.launch_meta(slots), probe=_probe_meta(found.table.target, slots))
+        with self._lock:
+            perturbation = self._perturbations.get(compiled)
+        if perturbation is not None:
+            found.meta["perturbation"] = asdict(perturbation)
+        return found
 
     def dump(self, timeline: Timeline, compiled: Any = None, stem: str = "trace") -> Path:
         """Writes a Timeline's page to :attr:`output` under a name that is not taken yet.
@@ -297,6 +452,36 @@ class Trace:
     def _traced(self, traced: bool | None) -> bool:
         return self._enabled if traced is None else bool(traced)
 
+    def _checked_size(
+        self, compiled: Any, inputs: Sequence[Any], table: SiteTable, stem: str, captured: bool
+    ) -> int | None:
+        """The size of a launch's ``slots`` in bytes; None where the inputs are not what the kernel takes."""
+        try:
+            size = capacity.slots_bytes(compiled, inputs)
+        except TraceError:
+            return None  # the launch itself tells better what is wrong with the inputs
+        # The pool of a graph being captured is not what is asked for here; the launch before it told.
+        device = None if captured else capacity.cuda_device(inputs, table)
+        if device is not None:
+            capacity.check_fits(size, device, table)
+        if size > capacity.LARGE:
+            self._tell_once(f"large {stem}", f"{stem}: the trace buffer takes {capacity.human(size)}: if that is too "
+                            f"much, {capacity.advice(table)}", callers=2)  # fmt: skip
+        return size
+
+    def _write(self, timeline: Timeline, compiled: Any, stem: str) -> Path:
+        """Dumps a launch and warns of what its page does not show, at the line that called the method above."""
+        base = self.dump(timeline, compiled, stem)
+        for warning in _warnings(timeline, stem):
+            warnings.warn(warning, TraceWarning, stacklevel=3)
+        return base
+
+    def _take_back(self, stem: str) -> None:
+        """Uncounts a launch that :meth:`_wants_dump` said to dump, and that was not."""
+        with self._lock:
+            self._launches[stem] -= 1
+            self._dumped[stem] -= 1
+
     def _wants_dump(self, stem: str) -> bool:
         with self._lock:
             launch = self._launches[stem]
@@ -326,32 +511,15 @@ def _negative_positions(count: int) -> Sequence[int]:
     return range(-count, 0)  # `range` inside the class would be its method
 
 
-def _site_table(compiled: Any) -> SiteTable | None:
-    """The site table that a compiled kernel carries, or ``None`` if it was not built for tracing."""
-    func = getattr(compiled, "prim_func", None)
-    if func is None:
-        raise TraceError(
-            "expected a compiled kernel (what a tilelang.jit factory returns when called), got "
-            f"{type(compiled).__name__}"
-        )
-    text = (func.attrs or {}).get(ATTRIBUTE)
-    return None if text is None else _parsed(str(text))
+def _probe_meta(target: str, slots: Any) -> dict[str, Any]:
+    """What a record costs on the device of ``slots``, as recordings keep it."""
+    from .probe import probe_cost
 
-
-@lru_cache(maxsize=128)
-def _parsed(text: str) -> SiteTable:
-    return SiteTable.from_json(text)
-
-
-def _launch_meta(slots: Any) -> dict[str, Any]:
-    import torch
-
-    device = platform.processor() or platform.machine()
-    if slots.is_cuda:
-        device = torch.cuda.get_device_name(slots.device)
-    versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    return {"device": device, "date": date, "versions": versions}
+    try:
+        cost = probe_cost(target, str(slots.device))
+    except TraceError as error:
+        return {"error": str(error)}
+    return {**asdict(cost), "device": launching.device_name(slots)}
 
 
 def _claim(folder: Path, stem: str) -> Path:

@@ -23,10 +23,9 @@ import numpy as np
 
 from .decode import decode_lines
 from .errors import TraceError
-from .sites import BEGIN, END, INSTANT, SiteTable
+from .sites import END, SiteTable, wrong_version
 from .slots import (
     HEADER_WORDS,
-    MAX_SITES,
     SITE_SHIFT,
     STATE_DONE,
     STATE_OPEN,
@@ -38,7 +37,7 @@ from .slots import (
 )
 from .timeline import Timeline
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".tltrace"
 
 _INDEX = "recording.json"
@@ -60,9 +59,23 @@ class Recording:
     table: SiteTable
     meta: dict[str, Any]
 
-    def decode(self) -> Timeline:
-        """The recording's Timeline."""
-        return decode_lines(self.lines, self.table, self.meta)
+    def decode(self, compensate: bool = False) -> Timeline:
+        """The recording's Timeline.
+
+        Args:
+            compensate: take the recorder's own cost, as it was measured on the device that recorded, out of all ranges.
+                Durations can then be shorter than what the kernel spent by the jitter of that cost, never negative.
+
+        Raises:
+            TraceError: if the recording is damaged, or the cost is wanted and not known.
+        """
+        if not compensate:
+            return decode_lines(self.lines, self.table, self.meta)
+        probe = self.meta.get("probe", {"error": "it was not measured"})
+        if "error" in probe:
+            raise TraceError(f"compensate: what a record cost on this recording's device is unknown: {probe['error']}")
+        cost = (float(probe["plain"]), float(probe["payload"]))
+        return decode_lines(self.lines, self.table, {**self.meta, "compensated": True}, cost)
 
     def save(self, path: str | Path) -> Path:
         """Writes the recording to ``path`` and returns it. Equal recordings make equal files.
@@ -112,13 +125,11 @@ class Recording:
     def _of(cls, archive: zipfile.ZipFile, path: str | Path) -> Recording:
         index = json.loads(archive.read(_INDEX))
         if index["version"] != VERSION:
-            raise TraceError(
-                f"{path}: a recording of version {index['version']}; this tileops reads version {VERSION}: upgrade it"
-            )
+            raise TraceError(f"{path}: {wrong_version('a recording', index['version'], VERSION)}")
         if not isinstance(index["meta"], dict):
             raise ValueError("its meta is no dictionary")
         table = SiteTable.from_json(index["table"])
-        _check_table(table)
+        table.check()
         lines = np.zeros((index["ctas"], table.line_words), dtype=np.uint64)
         for number, group in enumerate(table.groups):
             with_payload = group.layout.record_words == 2
@@ -156,7 +167,7 @@ def fetch(slots: Any, table: SiteTable, meta: dict[str, Any]) -> Recording:
         )
     if table.target == "c":
         slots = slots.reshape(-1, words)
-        slots = slots[: _launched(slots[:1].numpy().view(np.uint64))]
+        slots = slots[: _launched(slots[:1].numpy().view(np.uint64), table)]
     places = [group.layout for group in table.groups]
     states = slots[:, [place.offset + WORD_STATE for place in places]].cpu().numpy().view(np.uint64)
     short = _shortened(table, states)
@@ -167,41 +178,12 @@ def fetch(slots: Any, table: SiteTable, meta: dict[str, Any]) -> Recording:
     return Recording(np.concatenate(rows, axis=1).view(np.uint64), short, meta)
 
 
-def _launched(first_line: np.ndarray) -> int | None:
-    """How many CTAs the launch has, by its first CTA's line; None if that CTA opened no row."""
+def _launched(first_line: np.ndarray, table: SiteTable) -> int | None:
+    """How many lines the launch has, by the first one; None if its CTA opened no row."""
     if first_line.size == 0 or int(first_line[0, WORD_STATE]) & 0xFFFFFFFF not in (STATE_OPEN, STATE_DONE):
         return None
     xy, z = int(first_line[0, WORD_GRID_XY]), int(first_line[0, WORD_GRID_Z])
-    return (xy & 0xFFFFFFFF) * (xy >> 32) * z
-
-
-def _check_table(table: SiteTable) -> None:
-    """Refuses a site table that no lowering makes.
-
-    Raises:
-        ValueError: for numbers out of place. Values of a wrong type raise what comparing or indexing with them does.
-    """
-    offset = 0
-    for group in table.groups:
-        place = group.layout
-        if place.offset != offset or place.capacity < 1 or place.record_words not in (1, 2):
-            raise ValueError(f"{place} in a line")
-        offset = place.end
-    names = {r.name for r in table.ranges if not r.instant}
-    sites = [[(kind, table.ranges[index]) for kind, index in events if index >= 0] for events in table.sites]
-    if (
-        not table.groups
-        or table.target not in ("cuda", "c", "")
-        or max(len(table.sites), len(table.ranges), len(table.groups)) > MAX_SITES
-        or not all(isinstance(text, str) for r in table.ranges for text in (r.name, r.lane, r.file))
-        or not all(isinstance(text, str) for text in (table.kernel, *(group.name for group in table.groups)))
-        or not all(r.group in range(len(table.groups)) and r.payload in ("", "i", "u", "f") for r in table.ranges)
-        or not all(r.depth in range(1 << 15) and isinstance(r.instant, bool) for r in table.ranges)
-        or not all(events and len({r.group for _, r in events}) == 1 for events in sites)
-        or not all(kind in ((INSTANT,) if r.instant else (BEGIN, END)) for events in sites for kind, r in events)
-        or not all({edge.src, edge.dst} <= names and abs(edge.shift) < 1 << 31 for edge in table.edges)
-    ):
-        raise ValueError("a site table that contradicts itself")
+    return len(table.choice.numbers((xy & 0xFFFFFFFF) * (xy >> 32) * z))
 
 
 def _stored(states: np.ndarray, capacity: Any) -> np.ndarray:

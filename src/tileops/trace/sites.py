@@ -8,16 +8,24 @@ names, and nothing about a build lives in process-wide state.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .choice import Choice
 from .errors import TraceError
-from .slots import GroupLayout
+from .slots import MAX_SITES, GroupLayout
 
 ATTRIBUTE = "tileops.trace"
-VERSION = 1
+VERSION = 2
 
 BEGIN, END, INSTANT = "begin", "end", "instant"
+
+
+def wrong_version(what: str, version: Any, reads: int) -> str:
+    """What to say of a text or file of a version that this package does not read."""
+    newer = isinstance(version, int) and version > reads
+    advice = "upgrade it" if newer else "record again, or use the tileops that wrote it"
+    return f"{what} of version {version}; this tileops reads version {reads}: {advice}"
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,7 @@ class Range:
         payload: ``""``, ``"i"`` (int32), ``"u"`` (uint32) or ``"f"`` (float32), carried by its begin.
         instant: whether it is a zero-width mark.
         file, line: where the author wrote it.
+        total: how often a CTA passes it; ``None`` where that depends on data.
     """
 
     name: str
@@ -41,6 +50,7 @@ class Range:
     instant: bool
     file: str
     line: int
+    total: int | None = None
 
     @property
     def where(self) -> str:
@@ -82,6 +92,8 @@ class SiteTable:
         max_events: as the author asked.
         groups, ranges, edges: see their types.
         sites: for each site, the events that share its record, in order, each as (kind, position in ``ranges``).
+        keep_last: whether a full row keeps its last records, in a ring, instead of the first ones.
+        choice: which CTAs are recorded.
     """
 
     kernel: str
@@ -91,11 +103,44 @@ class SiteTable:
     ranges: tuple[Range, ...]
     sites: tuple[tuple[tuple[str, int], ...], ...]
     edges: tuple[Edge, ...]
+    keep_last: bool = False
+    choice: Choice = field(default_factory=Choice)
 
     @property
     def line_words(self) -> int:
         """Words that a CTA's line takes in ``slots``."""
         return self.groups[-1].layout.end if self.groups else 0
+
+    def check(self) -> None:
+        """Refuses a table that no lowering makes.
+
+        Raises:
+            ValueError: for numbers out of place. What is of a wrong type raises as comparing or indexing with it does.
+        """
+        offset = 0
+        for group in self.groups:
+            place = group.layout
+            if place.offset != offset or place.capacity < 1 or place.record_words not in (1, 2):
+                raise ValueError(f"{place} in a line")
+            offset = place.end
+        self.choice.check()
+        names = {r.name for r in self.ranges if not r.instant}
+        sites = [[(kind, self.ranges[index]) for kind, index in events if index >= 0] for events in self.sites]
+        if (
+            not self.groups
+            or self.target not in ("cuda", "c", "")
+            or not isinstance(self.keep_last, bool)
+            or max(len(self.sites), len(self.ranges), len(self.groups)) > MAX_SITES
+            or not all(isinstance(text, str) for r in self.ranges for text in (r.name, r.lane, r.file))
+            or not all(isinstance(text, str) for text in (self.kernel, *(group.name for group in self.groups)))
+            or not all(r.group in range(len(self.groups)) and r.payload in ("", "i", "u", "f") for r in self.ranges)
+            or not all(r.depth in range(1 << 15) and isinstance(r.instant, bool) for r in self.ranges)
+            or not all(r.total is None or 0 <= int(r.total) < 1 << 62 for r in self.ranges)
+            or not all(events and len({r.group for _, r in events}) == 1 for events in sites)
+            or not all(kind in ((INSTANT,) if r.instant else (BEGIN, END)) for events in sites for kind, r in events)
+            or not all({edge.src, edge.dst} <= names and abs(edge.shift) < 1 << 31 for edge in self.edges)
+        ):
+            raise ValueError("a site table that contradicts itself")
 
     def to_json(self) -> str:
         """The table as JSON, for the PrimFunc's attribute and for recordings."""
@@ -112,7 +157,7 @@ class SiteTable:
             raw: dict[str, Any] = json.loads(text)
             version = raw.pop("version")
             if version != VERSION:
-                raise TraceError(f"site table of version {version}; this tileops reads version {VERSION}: upgrade it")
+                raise TraceError(wrong_version("a site table", version, VERSION))
             return cls(
                 kernel=raw["kernel"],
                 target=raw["target"],
@@ -121,6 +166,8 @@ class SiteTable:
                 ranges=tuple(Range(**r) for r in raw["ranges"]),
                 sites=tuple(tuple((str(kind), int(index)) for kind, index in site) for site in raw["sites"]),
                 edges=tuple(Edge(**e) for e in raw["edges"]),
+                keep_last=raw["keep_last"],
+                choice=Choice(raw["choice"]["kind"], tuple(raw["choice"]["numbers_of_kind"])),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TraceError(f"not a site table of tileops: {error!r}") from error

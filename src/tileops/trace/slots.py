@@ -23,7 +23,7 @@ MAX_SITES = 1 << 16
 STATE_OPEN = 0x54524F50
 STATE_DONE = 0x5452444E
 # The device's counter of records stops here instead of wrapping to a value that would pass the bounds check again.
-COUNT_LIMIT = 0xFFFFFFFE
+COUNT_LIMIT = 0xFFFFFFF0
 
 # Header words: 0 state | records << 32, 1 events | SM << 32, 2 clock at begin, 3 timer at begin (ns), 4 clock at end,
 # 5 timer at end, 6 grid x | grid y << 32, 7 grid z.
@@ -46,8 +46,11 @@ class GroupLayout:
 
     @property
     def row_words(self) -> int:
-        """Words in the row, header included: a multiple of 8, so that every row starts at a 64-byte boundary."""
-        return HEADER_WORDS + -(-self.capacity * self.record_words // 8) * 8
+        """Words in the row: the header, the records, and room for one more, see ``Recorder::pair``.
+
+        A multiple of 8, so that every row starts at a 64-byte boundary.
+        """
+        return HEADER_WORDS + -(-(self.capacity + 1) * self.record_words // 8) * 8
 
     @property
     def end(self) -> int:

@@ -1,11 +1,17 @@
-// Work that no compiler removes or merges, for the kernels that measure what a marker costs: one dependent operation.
+// Work for the kernels that measure what a marker costs: one operation that nothing removes as long as the kernel uses its
+// result. Each call takes the result of the one before, and the last result is stored. With an operation whose result
+// nobody read, ptxas deleted it and then the empty loop, and records stood back to back.
 #if defined(__CUDACC__)
-#define tileops_probe_gap() asm volatile("{ .reg .b32 t; mov.b32 t, 0; fma.rn.f32 t, t, t, t; }" ::: "memory")
+static __device__ __forceinline__ float tileops_probe_step(float value) {
+  float next;
+  asm volatile("fma.rn.f32 %0, %1, %1, %1;" : "=f"(next) : "f"(value) : "memory");
+  return next;
+}
 #else
 extern "C" {
-static int32_t tileops_probe_gap() {
-  asm volatile("" ::: "memory");
-  return 0;
+static float tileops_probe_step(float value) {
+  asm volatile("" : "+m"(value)::"memory");
+  return value;
 }
 }
 #endif

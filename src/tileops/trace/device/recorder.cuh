@@ -14,7 +14,7 @@ typedef unsigned long long u64;
 
 constexpr u32 kStateOpen = 0x54524F50u;
 constexpr u32 kStateDone = 0x5452444Eu;
-constexpr u32 kCountLimit = 0xFFFFFFFEu;
+constexpr u32 kCountLimit = 0xFFFFFFF0u;
 constexpr u64 kHeaderBytes = 64;
 
 // 64 bits of the clock, not 32: on Hopper CS2R delivers sooner than CS2R.32.
@@ -51,15 +51,19 @@ __device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payl
 // Where TileLang specializes warps by itself it launches producers below the author's threads, and numbers the rest
 // down again in their own code. All of the author's markers stay on that side of the split or ahead of it, so one
 // physical thread is elected for both: the lead, moved up by the number of producers.
-template <u32 kCapacity, u32 kRecordBytes, u32 kLead, u32 kThreadsX>
+//
+// A row keeps its first records, or its last ones (kKeepLast; the capacity is a power of two then).
+template <u32 kCapacity, u32 kRecordBytes, bool kKeepLast, u32 kLead, u32 kThreadsX>
 struct Recorder {
-  u64 row;      // address of the header
-  u32 count;    // records attempted
-  u32 limit;    // records that may be stored: the capacity in the elected thread, 0 elsewhere
-  u32 shared;   // events attempted less records attempted: markers that shared another's record
+  u64 row;        // address of the header
+  u32 count;      // records attempted
+  u32 limit;      // records that may be stored: the capacity in the elected thread, 0 elsewhere
+  u32 shared;     // events attempted less records attempted: markers that shared another's record
+  u64 held;       // the record that waits for the next one, see pairs.py
+  u32 held_word;  // its payload
 
-  __device__ __forceinline__ Recorder(u64 first_row, u32 grid_x, u32 grid_y, u32 grid_z)
-      : row(first_row), count(0), limit(is_elected() ? kCapacity : 0), shared(0) {
+  __device__ __forceinline__ Recorder(u64 first_row, bool recorded, u32 grid_x, u32 grid_y, u32 grid_z)
+      : row(first_row), count(0), limit(recorded && is_elected() ? kCapacity : 0), shared(0), held(0), held_word(0) {
     if (limit != 0) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row, kStateOpen, pack(0, sm_id()));
@@ -79,17 +83,42 @@ struct Recorder {
     }
   }
 
-  // The bounds check, the election and the store are one predicated instruction sequence without a branch: a branch
-  // around the store was slower (66 cycles against 27 in the first designs). The counter saturates, so that it can never wrap to a value
-  // that passes the check again; addresses are computed from it, so that they stay inside the row in any case.
   __device__ __forceinline__ void mark(u32 site, u32 events) {
-    store(site);
-    advance(events);
+    store(slot(count), stamped(site));
+    advance(1, events);
   }
 
   __device__ __forceinline__ void mark(u32 site, u32 events, u32 payload) {
-    store(site, payload);
-    advance(events);
+    store(slot(count), stamped(site), payload);
+    advance(1, events);
+  }
+
+  __device__ __forceinline__ void hold(u32 site, u32 events) {
+    held = stamped(site);
+    shared += events;
+  }
+
+  __device__ __forceinline__ void hold(u32 site, u32 events, u32 payload) {
+    hold(site, events);
+    held_word = payload;
+  }
+
+  __device__ __forceinline__ void pair(u32 site, u32 events) {
+    const u64 record = stamped(site);
+    if constexpr (kRecordBytes == 16) {
+      store_both(record, 0);
+    } else if constexpr (kKeepLast) {
+      store(slot(count), held);
+      store(slot(count + 1), record);
+    } else {
+      store(count, held, record);
+    }
+    advance(2, events);
+  }
+
+  __device__ __forceinline__ void pair(u32 site, u32 events, u32 payload) {
+    store_both(stamped(site), payload);
+    advance(2, events);
   }
 
  private:
@@ -99,54 +128,121 @@ struct Recorder {
     return threadIdx.x >= producers && author_x + kThreadsX * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
   }
 
-  __device__ __forceinline__ void store(u32 site) {
+  // The clock now, and the site in its upper bits.
+  static __device__ __forceinline__ u64 stamped(u32 site) {
+    u64 record;
+    asm volatile(
+        "{\n\t"
+        ".reg .b32 low, high;\n\t"
+        ".reg .b64 now;\n\t"
+        "mov.u64 now, %%clock64;\n\t"
+        "mov.b64 {low, high}, now;\n\t"
+        "add.u32 high, high, %1;\n\t"
+        "mov.b64 %0, {low, high};\n\t"
+        "}"
+        : "=l"(record)
+        : "r"(site << 16)
+        : "memory");
+    return record;
+  }
+
+  // Where the n-th record goes: inside the row in any case, or at the limit and above, where nothing is stored.
+  static __device__ __forceinline__ u32 slot(u32 n) { return kKeepLast ? n & (kCapacity - 1) : n; }
+
+  // The bounds check, the election and the store are one predicated instruction sequence without a branch: a branch
+  // around the store was slower (66 cycles against 27 in the first designs).
+  __device__ __forceinline__ void store(u32 at, u64 record) const {
+    asm volatile(
+        "{\n\t"
+        ".reg .pred p;\n\t"
+        ".reg .b64 place;\n\t"
+        "setp.lt.u32 p, %0, %1;\n\t"
+        "mad.wide.u32 place, %0, %3, %2;\n\t"
+        "@p st.global.b64 [place + 64], %4;\n\t"
+        "}" ::"r"(at), "r"(limit), "l"(row), "n"(kRecordBytes), "l"(record)
+        : "memory");
+  }
+
+  __device__ __forceinline__ void store(u32 at, u64 record, u32 payload) const {
     asm volatile(
         "{\n\t"
         ".reg .pred p;\n\t"
         ".reg .b32 low, high;\n\t"
-        ".reg .b64 now, record;\n\t"
-        "mov.u64 now, %%clock64;\n\t"
-        "mov.b64 {low, high}, now;\n\t"
-        "add.u32 high, high, %4;\n\t"
+        ".reg .b64 place;\n\t"
         "setp.lt.u32 p, %0, %1;\n\t"
-        "mad.wide.u32 record, %0, %3, %2;\n\t"
-        "@p st.global.v2.b32 [record + 64], {low, high};\n\t"
-        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "r"(site << 16)
+        "mad.wide.u32 place, %0, 16, %2;\n\t"
+        "mov.b64 {low, high}, %3;\n\t"
+        "@p st.global.v4.b32 [place + 64], {low, high, %4, %4};\n\t"
+        "}" ::"r"(at), "r"(limit), "l"(row), "l"(record), "r"(payload)
         : "memory");
   }
 
-  __device__ __forceinline__ void store(u32 site, u32 payload) {
+  // Two neighbours with one bounds check: behind the row's last record there is room for one more.
+  __device__ __forceinline__ void store(u32 at, u64 first, u64 second) const {
     asm volatile(
         "{\n\t"
         ".reg .pred p;\n\t"
-        ".reg .b32 low, high;\n\t"
-        ".reg .b64 now, record;\n\t"
-        "mov.u64 now, %%clock64;\n\t"
-        "mov.b64 {low, high}, now;\n\t"
-        "add.u32 high, high, %4;\n\t"
+        ".reg .b64 place;\n\t"
         "setp.lt.u32 p, %0, %1;\n\t"
-        "mad.wide.u32 record, %0, %3, %2;\n\t"
-        "@p st.global.v4.b32 [record + 64], {low, high, %5, %5};\n\t"
-        "}" ::"r"(count), "r"(limit), "l"(row), "n"(kRecordBytes), "r"(site << 16), "r"(payload)
+        "mad.wide.u32 place, %0, 8, %2;\n\t"
+        "@p st.global.b64 [place + 64], %3;\n\t"
+        "@p st.global.b64 [place + 72], %4;\n\t"
+        "}" ::"r"(at), "r"(limit), "l"(row), "l"(first), "l"(second)
         : "memory");
   }
 
-  __device__ __forceinline__ void advance(u32 events) {
-    const u32 next = count + 1;  // add and minimum become one instruction on Hopper, and fold in unrolled loops
+  __device__ __forceinline__ void store(u32 at, u64 first, u32 first_payload, u64 second, u32 second_payload) const {
+    asm volatile(
+        "{\n\t"
+        ".reg .pred p;\n\t"
+        ".reg .b32 low, high, low2, high2;\n\t"
+        ".reg .b64 place;\n\t"
+        "setp.lt.u32 p, %0, %1;\n\t"
+        "mad.wide.u32 place, %0, 16, %2;\n\t"
+        "mov.b64 {low, high}, %3;\n\t"
+        "mov.b64 {low2, high2}, %5;\n\t"
+        "@p st.global.v4.b32 [place + 64], {low, high, %4, %4};\n\t"
+        "@p st.global.v4.b32 [place + 80], {low2, high2, %6, %6};\n\t"
+        "}" ::"r"(at), "r"(limit), "l"(row), "l"(first), "r"(first_payload), "l"(second), "r"(second_payload)
+        : "memory");
+  }
+
+  __device__ __forceinline__ void store_both(u64 record, u32 payload) const {
+    if constexpr (kKeepLast) {
+      store(slot(count), held, held_word);
+      store(slot(count + 1), record, payload);
+    } else {
+      store(count, held, held_word, record, payload);
+    }
+  }
+
+  // The counter saturates, so that it can never wrap to a value that passes the bounds check again.
+  __device__ __forceinline__ void advance(u32 records, u32 events) {
+    const u32 next = count + records;  // add and minimum become one instruction on Hopper, and fold in unrolled loops
     count = next < kCountLimit ? next : kCountLimit;
-    shared += events - 1;
+    shared += events - records;
   }
 };
 
 }  // namespace tileops_trace
 
-#define tileops_open(group, capacity, record_bytes, lead, threads_x, slots, grid_x, grid_y, grid_z) \
-  tileops_trace::Recorder<capacity, record_bytes, lead, threads_x> tileops_recorder_##group(        \
-      (tileops_trace::u64)(slots), (grid_x), (grid_y), (grid_z))
+#define tileops_open(group, capacity, record_bytes, keep_last, lead, threads_x, slots, recorded, grid_x, grid_y, grid_z) \
+  tileops_trace::Recorder<capacity, record_bytes, keep_last, lead, threads_x> tileops_recorder_##group(                  \
+      (tileops_trace::u64)(slots), (recorded), (grid_x), (grid_y), (grid_z))
 #define tileops_close(group)
-#define tileops_mark(group, site, events) tileops_recorder_##group.mark(site, events)
 // Variadic, because a payload's C++ may hold commas that no parentheses protect.
-#define tileops_mark_i32(group, site, events, ...) \
-  tileops_recorder_##group.mark(site, events, tileops_trace::bits(__VA_ARGS__))
-#define tileops_mark_f32(group, site, events, ...) \
-  tileops_recorder_##group.mark(site, events, tileops_trace::bits((float)(__VA_ARGS__)))
+#define tileops_i32(...) tileops_trace::bits(__VA_ARGS__)
+#define tileops_f32(...) tileops_trace::bits((float)(__VA_ARGS__))
+#define tileops_mark(group, site, events) tileops_recorder_##group.mark(site, events)
+#define tileops_mark_i32(group, site, events, ...) tileops_recorder_##group.mark(site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_f32(group, site, events, ...) tileops_recorder_##group.mark(site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_held(group, site, events) tileops_recorder_##group.hold(site, events)
+#define tileops_mark_held_i32(group, site, events, ...) \
+  tileops_recorder_##group.hold(site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_held_f32(group, site, events, ...) \
+  tileops_recorder_##group.hold(site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_paired(group, site, events) tileops_recorder_##group.pair(site, events)
+#define tileops_mark_paired_i32(group, site, events, ...) \
+  tileops_recorder_##group.pair(site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_paired_f32(group, site, events, ...) \
+  tileops_recorder_##group.pair(site, events, tileops_f32(__VA_ARGS__))

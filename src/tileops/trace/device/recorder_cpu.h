@@ -15,15 +15,16 @@ namespace tileops_trace {
 
 constexpr uint32_t kStateOpen = 0x54524F50u;
 constexpr uint32_t kStateDone = 0x5452444Eu;
-constexpr uint32_t kCountLimit = 0xFFFFFFFEu;
+constexpr uint32_t kCountLimit = 0xFFFFFFF0u;
 constexpr int kHeaderWords = 8;
 
 // One group's row, in the block that runs. Counts saturate, so that they never wrap to one that passes a bounds check.
 struct Recorder {
   uint64_t *row;
-  uint32_t capacity, record_words;
-  uint32_t count;   // records attempted
-  uint32_t events;  // events attempted
+  uint32_t limit, record_words;  // records that may be stored: the capacity, or 0 in a block that is not recorded
+  bool keep_last;                // the last records instead of the first ones; the capacity is a power of two then
+  uint32_t count;                // records attempted
+  uint32_t events;               // events attempted
 };
 
 static thread_local Recorder recorders[TILEOPS_GROUPS];
@@ -63,8 +64,9 @@ static inline uint32_t saturated(uint32_t count, uint32_t more) {
 static inline void mark(int32_t group, int32_t site, int32_t events, uint32_t payload) {
   const uint64_t record = clock_now() + ((uint64_t)site << 48);
   Recorder &recorder = recorders[group];
-  if (recorder.count < recorder.capacity) {
-    uint64_t *word = recorder.row + kHeaderWords + (uint64_t)recorder.count * recorder.record_words;
+  const uint32_t at = recorder.keep_last ? recorder.count & (recorder.limit - 1) : recorder.count;
+  if (at < recorder.limit) {
+    uint64_t *word = recorder.row + kHeaderWords + (uint64_t)at * recorder.record_words;
     word[0] = record;
     if (recorder.record_words == 2) word[1] = payload;
   }
@@ -76,11 +78,13 @@ static inline void mark(int32_t group, int32_t site, int32_t events, uint32_t pa
 
 extern "C" {
 
-static int32_t tileops_open(int32_t group, int32_t capacity, int32_t record_bytes, int32_t /*lead*/,
-                            int32_t /*threads_x*/, int64_t *row, int32_t grid_x, int32_t grid_y, int32_t grid_z) {
+static int32_t tileops_open(int32_t group, int32_t capacity, int32_t record_bytes, int32_t keep_last, int32_t /*lead*/,
+                            int32_t /*threads_x*/, int64_t *row, int32_t recorded, int32_t grid_x, int32_t grid_y,
+                            int32_t grid_z) {
   using namespace tileops_trace;
   uint64_t *header = (uint64_t *)row;
-  recorders[group] = {header, (uint32_t)capacity, (uint32_t)record_bytes / 8, 0, 0};
+  recorders[group] = {header, recorded ? (uint32_t)capacity : 0, (uint32_t)record_bytes / 8, keep_last != 0, 0, 0};
+  if (!recorded) return 0;
   header[0] = kStateOpen;
   header[1] = pack(0, (uint32_t)sched_getcpu());
   header[6] = pack((uint32_t)grid_x, (uint32_t)grid_y);
@@ -94,6 +98,7 @@ static int32_t tileops_open(int32_t group, int32_t capacity, int32_t record_byte
 static int32_t tileops_close(int32_t group) {
   using namespace tileops_trace;
   Recorder &recorder = recorders[group];
+  if (recorder.limit == 0) return 0;
   recorder.row[4] = clock_now();
   recorder.row[5] = timer_now();
   recorder.row[1] = pack(recorder.events, (uint32_t)(recorder.row[1] >> 32));
@@ -101,21 +106,25 @@ static int32_t tileops_close(int32_t group) {
   return 0;
 }
 
-static int32_t tileops_mark(int32_t group, int32_t site, int32_t events) {
-  tileops_trace::mark(group, site, events, 0);
-  return 0;
-}
+// Blocks run on their own here: nothing is won by keeping a record back, so halves of pairs are markers like any other.
+#define TILEOPS_MARKS(suffix)                                                                             \
+  static int32_t tileops_mark##suffix(int32_t group, int32_t site, int32_t events) {                      \
+    tileops_trace::mark(group, site, events, 0);                                                          \
+    return 0;                                                                                             \
+  }                                                                                                       \
+  static int32_t tileops_mark##suffix##_i32(int32_t group, int32_t site, int32_t events, int32_t payload) { \
+    tileops_trace::mark(group, site, events, (uint32_t)payload);                                          \
+    return 0;                                                                                             \
+  }                                                                                                       \
+  static int32_t tileops_mark##suffix##_f32(int32_t group, int32_t site, int32_t events, float payload) { \
+    uint32_t bits;                                                                                        \
+    __builtin_memcpy(&bits, &payload, sizeof bits);                                                       \
+    tileops_trace::mark(group, site, events, bits);                                                       \
+    return 0;                                                                                             \
+  }
 
-static int32_t tileops_mark_i32(int32_t group, int32_t site, int32_t events, int32_t payload) {
-  tileops_trace::mark(group, site, events, (uint32_t)payload);
-  return 0;
-}
-
-static int32_t tileops_mark_f32(int32_t group, int32_t site, int32_t events, float payload) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &payload, sizeof bits);
-  tileops_trace::mark(group, site, events, bits);
-  return 0;
-}
+TILEOPS_MARKS()
+TILEOPS_MARKS(_held)
+TILEOPS_MARKS(_paired)
 
 }  // extern "C"

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...timeline import PAYLOAD_NONE, Table, Timeline
+from ...told import told
 
 VERSION = 1
 
@@ -92,6 +93,7 @@ def pack(timeline: Timeline) -> tuple[dict[str, Any], bytes]:
         "rowGroups": [group for (group,) in row_groups],
         "axisError": _plain(timeline.axis_error_ns),
         "neverFired": [str(text) for text in timeline.never_fired],
+        "told": told(timeline.meta),
         "meta": {str(key): _plain(value) for key, value in timeline.meta.items()},
         "columns": sections,
     }

@@ -97,6 +97,7 @@ class Page {
       meta.date && date(String(meta.date)),
     ].filter((part) => part !== undefined && part !== null && part !== "" && part !== false);
     byId("launch").replaceChildren(...launch.map((part) => make("span", "", shown(String(part)))));
+    byId("told").replaceChildren(...head.told.map((/** @type {string} */ part) => make("span", "", shown(part))));
     const dropped = recording.total("dropped");
     const unfinished = recording.count - recording.total("finished");
     fillFacts(byId("facts"), [

@@ -1,0 +1,110 @@
+"""What the host knows of a traced kernel and of its launch, and what CUDA allows at the moment."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import platform
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import metadata
+from typing import Any
+
+from .. import __version__
+from .errors import TraceError
+from .sites import ATTRIBUTE, SiteTable
+
+# What CUDA says of a kernel that trapped, failed an assert or accessed memory that is not there. PyTorch 2.8 and newer
+# raise these as AcceleratorError; before that, and from TileLang's launch, they are told by their texts alone.
+_FAILED = re.compile(
+    r"unspecified launch failure|device-side assert|illegal (memory access|address|instruction)|misaligned address|"
+    r"hardware stack error|invalid (address space|program counter)|launch timed out|"
+    r"CUDA_ERROR_(LAUNCH_FAILED|LAUNCH_TIMEOUT|ASSERT|ILLEGAL_\w+|MISALIGNED_ADDRESS|HARDWARE_STACK_ERROR|INVALID_PC)"
+)
+# What PyTorch raises as AcceleratorError too, of a device that is well.
+_NOT_FAILED = re.compile(r"captur|out of memory")
+
+
+def site_table(compiled: Any) -> SiteTable | None:
+    """The site table that a compiled kernel carries, or ``None`` if it was not built for tracing.
+
+    Raises:
+        TraceError: if ``compiled`` is no compiled kernel.
+    """
+    func = getattr(compiled, "prim_func", None)
+    if func is None:
+        raise TraceError(
+            "expected a compiled kernel (what a tilelang.jit factory returns when called), got "
+            f"{type(compiled).__name__}"
+        )
+    text = (func.attrs or {}).get(ATTRIBUTE)
+    return None if text is None else _parsed(str(text))
+
+
+def traced_table(compiled: Any) -> SiteTable:
+    """Like :func:`site_table`, of a kernel that has to be built for tracing.
+
+    Raises:
+        TraceError: if it is not.
+    """
+    table = site_table(compiled)
+    if table is None:
+        raise TraceError("this kernel was not built for tracing: build it with traced=True")
+    return table
+
+
+@lru_cache(maxsize=128)
+def _parsed(text: str) -> SiteTable:
+    return SiteTable.from_json(text)
+
+
+def device_name(slots: Any) -> str:
+    """The device that a tensor lies on, as people call it."""
+    import torch
+
+    if slots.is_cuda:
+        return str(torch.cuda.get_device_name(slots.device))
+    return platform.processor() or platform.machine()
+
+
+def launch_meta(slots: Any) -> dict[str, Any]:
+    """What a recording keeps of where and when it was made, and of the size of its ``slots``."""
+    versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    size = slots.numel() * slots.element_size()
+    return {"device": device_name(slots), "date": date, "versions": versions, "slots_bytes": size}
+
+
+def is_capturing() -> bool:
+    """Whether PyTorch's current CUDA stream is capturing a graph: kernels are then noted down and do not run."""
+    import torch
+
+    # A capture needs CUDA to be initialized; a PyTorch without CUDA cannot even be asked.
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def failed_launch_told(kernel: str) -> Iterator[None]:
+    """Turns the error that CUDA raises after a kernel failed on the device into one that says what that means.
+
+    Raises:
+        TraceError: from that error.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        text = str(error)
+        from_device = isinstance(error, getattr(torch, "AcceleratorError", ())) and not _NOT_FAILED.search(text)
+        if not from_device and not _FAILED.search(text):
+            raise
+        raise TraceError(
+            f"the launch of kernel {kernel!r}, or one before it, failed on the device: {text.strip().splitlines()[0]}\n"
+            "CUDA then gives this process no access to the device's memory any more, so what was recorded is lost. "
+            "Run the same launch in a new process under compute-sanitizer, which names the thread and the address, or "
+            "with T.thread_return() in place of the trap: a thread that returns closes its rows."
+        ) from error
