@@ -208,7 +208,9 @@ def is_chosen(choice: Choice, cta: int, ctas: int) -> bool:
     if choice.kind == "stride":
         start, stop, step = numbers
         return cta >= start and (stop < 0 or cta < stop) and (cta - start) % step == 0
-    return choice.kind == "all" or cta < numbers[0] or cta >= ctas - numbers[1]
+    if choice.kind == "ends":
+        return cta < numbers[0] or cta >= ctas - numbers[1]
+    return choice.kind == "all" or cta < numbers[0]
 
 
 # What a launch does -------------------------------------------------------------------------------------------------
@@ -470,13 +472,23 @@ def decode(lines: np.ndarray, table: SiteTable) -> dict[str, Any]:
 
 
 def _ctas_of(lines: np.ndarray, table: SiteTable) -> list[int]:
-    """The number of the CTA that each line is of, as many as the first row that was opened tells."""
+    """The number of the CTA that each line is of, as many as the first row that was opened tells.
+
+    Raises:
+        DamageError: if there are more of them than lines.
+    """
     rows = [read_row(line[group.layout.offset :], group.layout) for line in lines for group in table.groups]
     grid = next((row["grid"] for row in rows if row["state"] != "never"), (0, 0, 0))
     if table.choice.kind == "all":
         return list(range(len(lines)))
     ctas = grid[0] * grid[1] * grid[2]
-    return [cta for cta in range(ctas) if is_chosen(table.choice, cta, ctas)]
+    # A grid that is damaged may have more CTAs than can be gone through. What a list or a stride with an end names lies
+    # below 4000, the ends within 40 of both ends, and of a stride without an end there are too many in any case.
+    numbers = [cta for cta in range(min(ctas, 4000)) if is_chosen(table.choice, cta, ctas)]
+    numbers += [cta for cta in range(max(ctas - 40, 4000), ctas) if is_chosen(table.choice, cta, ctas)]
+    if len(numbers) > len(lines):
+        raise DamageError("more CTAs than lines")
+    return numbers
 
 
 def _check(row: dict[str, Any], group: int, table: SiteTable) -> None:

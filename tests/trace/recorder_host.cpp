@@ -22,60 +22,78 @@ static std::vector<int64_t> read_words(size_t count) {
 #define tileops_mark_u32 tileops_mark_i32
 #endif
 
-// Markers' sites and events are constants in generated code, so they are constants here. `way` is what follows the name
-// of a marker that stands alone (0), waits for the next one (1), or is stored with the one that waited (2).
-#define MARK_AS(way, suffix, group, site, events)                                                 \
-  if (op[5] == way) {                                                                             \
-    if (op[0] == kMark) tileops_mark##suffix(group, site, events);                                \
-    if (op[0] == kMarkInt) tileops_mark##suffix##_i32(group, site, events, (int32_t)bits);        \
-    if (op[0] == kMarkUnsigned) tileops_mark##suffix##_i32(group, site, events, HOST_UNSIGNED(bits)); \
-    if (op[0] == kMarkFloat) tileops_mark##suffix##_f32(group, site, events, payload);            \
+// `way` is what follows the name of a marker: one that stores its record alone, that holds it as the first, second or
+// third of a batch, or that stores it with the one, two or three that were held.
+#define MARK_AS(way, suffix, group)                                                                         \
+  if (op[5] == way) {                                                                                       \
+    if (op[0] == kMark) tileops_mark##suffix(group, site, events);                                          \
+    if (op[0] == kMarkInt) tileops_mark##suffix##_i32(group, site, events, (int32_t)bits);                  \
+    if (op[0] == kMarkUnsigned) tileops_mark##suffix##_i32(group, site, events, HOST_UNSIGNED(bits));       \
+    if (op[0] == kMarkFloat) tileops_mark##suffix##_f32(group, site, events, payload);                      \
   }
-#define MARK(group, site, events)                           \
-  if (op[1] == group && op[2] == site && op[3] == events) { \
-    float payload;                                          \
-    const uint32_t bits = (uint32_t)op[4];                  \
-    __builtin_memcpy(&payload, &bits, 4);                   \
-    MARK_AS(0, , group, site, events)                       \
-    MARK_AS(1, _held, group, site, events)                  \
-    MARK_AS(2, _paired, group, site, events)                \
-    continue;                                               \
+#define MARKS(group)                                  \
+  if (op[1] == group) {                               \
+    const int32_t site = (int32_t)op[2], events = (int32_t)op[3]; \
+    float payload;                                    \
+    const uint32_t bits = (uint32_t)op[4];            \
+    __builtin_memcpy(&payload, &bits, 4);             \
+    MARK_AS(0, , group)                               \
+    MARK_AS(1, _held0, group)                         \
+    MARK_AS(2, _held1, group)                         \
+    MARK_AS(3, _held2, group)                         \
+    MARK_AS(4, _store2, group)                        \
+    MARK_AS(5, _store3, group)                        \
+    MARK_AS(6, _store4, group)                        \
+    continue;                                         \
   }
-#define MARKS(group) \
-  MARK(group, 0, 1) MARK(group, 1, 2) MARK(group, 300, 3) MARK(group, 65535, 1)
 #if TILEOPS_HOST_CUDA
 #define HOST_UNSIGNED(bits) (bits)
 #else
 #define HOST_UNSIGNED(bits) (int32_t)(bits)
 #endif
 
-// One thread's way through one block.
-template <int kCapacity, int kBytes0, int kBytes1, int kKeepLast>
-static void block(int64_t *row0, int64_t *row1, const int64_t *&op, int recorded, int gx, int gy, int gz) {
-  tileops_open(0, kCapacity, kBytes0, kKeepLast, 5, 8, row0, recorded, gx, gy, gz);
-  tileops_open(1, kCapacity, kBytes1, kKeepLast, 19, 8, row1, recorded, gx, gy, gz);
-  for (;; op += 6) {
-    if (op[0] == kLeave) return;
-    if (op[0] == kEnd) break;
-    if (op[0] == kJump) {
-      if (op[1] == 0) JUMP(0, (uint32_t)op[2]);
-      if (op[1] == 1) JUMP(1, (uint32_t)op[2]);
-      continue;
-    }
-    MARKS(0)
-    MARKS(1)
-    abort();
+// One thread's way through one block: a function of its own for each kind of row, no template, as in generated code.
+typedef void Block(int64_t *row0, int64_t *row1, const int64_t *op, int recorded, int gx, int gy, int gz);
+#define BLOCK(name, capacity, bytes0, bytes1, keep_last)                                                   \
+  static void name(int64_t *row0, int64_t *row1, const int64_t *op, int recorded, int gx, int gy, int gz) { \
+    tileops_open(0, capacity, bytes0, keep_last, 5, 8, row0, recorded, gx, gy, gz);                        \
+    tileops_open(1, capacity, bytes1, keep_last, 19, 8, row1, recorded, gx, gy, gz);                       \
+    for (;; op += 6) {                                                                                     \
+      if (op[0] == kLeave) return;                                                                         \
+      if (op[0] == kEnd) break;                                                                            \
+      if (op[0] == kJump) {                                                                                \
+        if (op[1] == 0) JUMP(0, (uint32_t)op[2]);                                                          \
+        if (op[1] == 1) JUMP(1, (uint32_t)op[2]);                                                          \
+        continue;                                                                                          \
+      }                                                                                                    \
+      MARKS(0)                                                                                             \
+      MARKS(1)                                                                                             \
+      abort();                                                                                             \
+    }                                                                                                      \
+    tileops_close(0);                                                                                      \
+    tileops_close(1);                                                                                      \
   }
-  tileops_close(0);
-  tileops_close(1);
-}
+#define BLOCKS(name, capacity, keep_last)              \
+  BLOCK(name##_payloads1, capacity, 8, 16, keep_last) \
+  BLOCK(name##_payloads0, capacity, 16, 8, keep_last)
+BLOCKS(first1, 1, 0)
+BLOCKS(first3, 3, 0)
+BLOCKS(first16, 16, 0)
+BLOCKS(last1, 1, 1)
+BLOCKS(last4, 4, 1)
+BLOCKS(last16, 16, 1)
 
-template <int kCapacity, int kKeepLast>
-static void with_bytes(int bytes0, int bytes1, int64_t *row0, int64_t *row1, const int64_t *&op, int recorded,
-                       int64_t *grid) {
-  const int gx = (int)grid[0], gy = (int)grid[1], gz = (int)grid[2];
-  if (bytes0 == 8 && bytes1 == 16) block<kCapacity, 8, 16, kKeepLast>(row0, row1, op, recorded, gx, gy, gz);
-  if (bytes0 == 16 && bytes1 == 8) block<kCapacity, 16, 8, kKeepLast>(row0, row1, op, recorded, gx, gy, gz);
+static Block *block_of(int64_t capacity, int64_t bytes0, int64_t keep_last) {
+#define FOUND(name, its_capacity, its_keep_last)               \
+  if (capacity == its_capacity && keep_last == its_keep_last) \
+    return bytes0 == 8 ? name##_payloads1 : name##_payloads0;
+  FOUND(first1, 1, 0)
+  FOUND(first3, 3, 0)
+  FOUND(first16, 16, 0)
+  FOUND(last1, 1, 1)
+  FOUND(last4, 4, 1)
+  FOUND(last16, 16, 1)
+  abort();
 }
 
 int main() {
@@ -100,20 +118,8 @@ int main() {
     blockDim = {(unsigned)where[5], (unsigned)where[6], 1};
     host_ptx::timer_at = (uint64_t)run * 32;
 #endif
-    const int64_t *op = ops.data();
-    int64_t *row0 = buffer + where[0], *row1 = buffer + where[1];
-#define WITH_CAPACITY(capacity, keep_last)                                                             \
-  if (head[1] == capacity && head[10] == keep_last) {                                                  \
-    with_bytes<capacity, keep_last>((int)head[2], (int)head[3], row0, row1, op, (int)where[7], &head[5]); \
-    continue;                                                                                          \
-  }
-    WITH_CAPACITY(1, 0)
-    WITH_CAPACITY(3, 0)
-    WITH_CAPACITY(16, 0)
-    WITH_CAPACITY(1, 1)
-    WITH_CAPACITY(4, 1)
-    WITH_CAPACITY(16, 1)
-    abort();
+    Block *block = block_of(head[1], head[2], head[10]);
+    block(buffer + where[0], buffer + where[1], ops.data(), (int)where[7], (int)head[5], (int)head[6], (int)head[7]);
   }
   fwrite(buffer, 8, (size_t)head[0], stdout);
   free(buffer);

@@ -15,13 +15,21 @@ from tileops.trace import Timeline, TraceError
 from tileops.trace import decode as decode_module
 from tileops.trace.recording import Recording
 from tileops.trace.sites import BEGIN, END, INSTANT, Group, Range, SiteTable
-from tileops.trace.slots import layout
+from tileops.trace.slots import SPARE_RECORDS, layout
 
 from . import model
 
 SEEDS = st.integers(0, 2**32 - 1)
+KNOWN = 9078  # both kinds of groups, and long ranges
 CYCLES = st.sampled_from([0.0, 1.0, 15.0, 16.0, 29.0, 64.0, 1000.0])
 FRACTIONS = st.sampled_from([0.25, 0.5, 15.5, 16.75, 29.3])
+Behind = dict[str, list[float]]
+
+
+def behind(cycles: st.SearchStrategy[float]) -> st.SearchStrategy[Behind]:
+    """What lies behind a clock read of either kind of group, by how many records are stored there."""
+    costs = st.lists(cycles, min_size=SPARE_RECORDS + 2, max_size=SPARE_RECORDS + 2)
+    return st.fixed_dictionaries({"plain": costs, "payload": costs})
 
 
 @dataclass
@@ -50,22 +58,39 @@ class Slice:
     cut: bool
 
 
-def launch_of(seed: int, chosen: bool) -> tuple[SiteTable, np.ndarray]:
+def launch_of(seed: int, chosen: bool = False) -> tuple[SiteTable, np.ndarray]:
+    """A random launch of a kernel that holds records back at random."""
     rand = random.Random(seed)
     launch = model.random_launch(rand, model.random_kernel(rand, "cuda", chosen))
-    return launch.kernel.table, model.slots_of(launch, rand)
+    return _with_batches(launch.kernel.table, rand), model.slots_of(launch, rand)
 
 
-def decoded(lines: np.ndarray, table: SiteTable, plain: float, payload: float) -> Timeline:
-    meta = {"probe": {"plain": plain, "payload": payload, "device": "NVIDIA H200"}}
+def _with_batches(table: SiteTable, rand: random.Random) -> SiteTable:
+    return replace(table, stored=tuple(rand.randrange(SPARE_RECORDS + 2) for _ in table.sites))
+
+
+def costs_of(table: SiteTable, behind: Behind) -> list[float]:
+    """The cost of a record of each site."""
+    costs = []
+    for site, events in enumerate(table.sites):
+        group = table.groups[table.ranges[events[0][1]].group]
+        kind = "payload" if group.layout.record_words == 2 else "plain"
+        costs.append(behind[kind][table.stored[site] if table.stored else 1])
+    return costs
+
+
+def decoded(lines: np.ndarray, table: SiteTable, behind: Behind) -> Timeline:
+    meta = {"probe": {"plain": 1.5, "payload": 2.5, "behind": behind, "device": "NVIDIA H200"}}
     timeline = Recording(lines, table, meta).decode(compensate=True)
-    assert timeline.meta["compensated"] is True and timeline.meta["probe"] == meta["probe"]
+    assert timeline.meta["compensated"] is True
+    assert timeline.meta["probe"] == meta["probe"]
     return timeline
 
 
-def slices_of(lines: np.ndarray, table: SiteTable, plain: float, payload: float) -> list[Slice]:
+def slices_of(lines: np.ndarray, table: SiteTable, behind: Behind) -> list[Slice]:
     """A launch's slices, in the Timeline's order."""
     found: list[Slice] = []
+    costs = costs_of(table, behind)
     for cta, line in enumerate(lines):
         rows = [model.read_row(line[group.layout.offset :], group.layout, table.keep_last) for group in table.groups]
         if any(row["state"] != "done" for row in rows):
@@ -74,16 +99,15 @@ def slices_of(lines: np.ndarray, table: SiteTable, plain: float, payload: float)
         for group, row in enumerate(rows):
             begin = _signed(row["begin"] - rows[0]["begin"]) - first
             lost = row["count"] > table.groups[group].layout.capacity
-            found += _slices_of_row((cta, group), row, begin, table, plain, payload, lost)
+            found += _slices_of_row((cta, group), row, begin, table, costs, lost)
     return found
 
 
 def _slices_of_row(
-    where: tuple[int, int], row: dict[str, Any], row_begin: int, table: SiteTable, plain: float, payload: float,
-    lost: bool,
-) -> list[Slice]:  # fmt: skip
+    where: tuple[int, int], row: dict[str, Any], row_begin: int, table: SiteTable, costs: list[float], lost: bool
+) -> list[Slice]:
     times = [row_begin + time for _, time, _ in row["records"]]
-    cost = [payload if model.payload_kind(table, site) else plain for site, _, _ in row["records"]]
+    cost = [costs[site] for site, _, _ in row["records"]]
     gap = [max(later - time - spent, 0) for time, later, spent in zip(times, times[1:], cost)]
     made: list[Slice] = []
     begun_at: list[int] = []
@@ -117,20 +141,18 @@ def _signed(word: int) -> int:
 
 
 @settings(max_examples=150, deadline=None)
-@given(SEEDS, CYCLES | FRACTIONS, CYCLES | FRACTIONS, st.sampled_from([1, 1 << 16]), st.booleans())
-def test_ranges_lose_what_their_records_cost(
-    seed: int, plain: float, payload: float, block: int, chosen: bool
-) -> None:
+@given(SEEDS, behind(CYCLES) | behind(CYCLES | FRACTIONS), st.sampled_from([1, 1 << 16]), st.booleans())
+def test_ranges_lose_what_their_records_cost(seed: int, behind: Behind, block: int, chosen: bool) -> None:
     table, lines = launch_of(seed, chosen)
-    numbers = [0] * 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decode_module, "_BLOCK_RECORDS", block)
-        slices = decoded(lines, table, plain, payload).slices
+        compensated = decoded(lines, table, behind)
+    slices = compensated.slices
     numbers = Recording(lines, table, {}).decode().ctas.cta.tolist()
-    expected = slices_of(lines[: len(numbers)], table, plain, payload)
+    expected = slices_of(lines[: len(numbers)], table, behind)
     assert slices.cta.tolist() == [numbers[one.row[0]] for one in expected]
     assert slices.cut.tolist() == [one.cut for one in expected]
-    whole = plain.is_integer() and payload.is_integer()
+    whole = all(cost.is_integer() for costs in behind.values() for cost in costs)
     for start, duration, one in zip(slices.start.tolist(), slices.duration.tolist(), expected):
         assert 0 <= duration <= one.measured
         # Of cycles that are no integers, both of a range's times are rounded.
@@ -152,14 +174,18 @@ def check_nested(slices: Any, expected: list[Slice]) -> None:
         for outer in numbers:
             for inner in numbers:
                 if expected[outer].begin < expected[inner].begin and expected[inner].end <= expected[outer].end:
-                    assert start[outer] <= start[inner] and end[inner] <= end[outer]
+                    assert start[outer] <= start[inner]
+                    assert end[inner] <= end[outer]
 
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, st.booleans())
 def test_records_that_cost_nothing_change_nothing(seed: int, chosen: bool) -> None:
     table, lines = launch_of(seed, chosen)
-    plain, compensated = Recording(lines, table, {}).decode(), decoded(lines, table, 0.0, 0.0)
+    plain, compensated = (
+        Recording(lines, table, {}).decode(),
+        decoded(lines, table, {"plain": [0.0] * 5, "payload": [0.0] * 5}),
+    )
     for name in ("slices", "instants", "flows", "rows", "ctas"):
         one, other = getattr(plain, name), getattr(compensated, name)
         for column in one.column_names:
@@ -168,23 +194,23 @@ def test_records_that_cost_nothing_change_nothing(seed: int, chosen: bool) -> No
 
 
 @settings(max_examples=80, deadline=None)
-@given(SEEDS, CYCLES, CYCLES)
-def test_the_true_work_comes_back(seed: int, plain: float, payload: float) -> None:
+@given(SEEDS, behind(CYCLES))
+def test_the_true_work_comes_back(seed: int, behind: Behind) -> None:
     """Rows in which each record takes exactly its cost before the work behind it begins."""
     rand = random.Random(seed)
     launch = model.random_launch(rand, model.random_kernel(rand))
-    table = launch.kernel.table
+    table = _with_batches(launch.kernel.table, rand)
+    costs = costs_of(table, behind)
     for cta in launch.ctas:
         for row in cta.rows:
             now, records = row.begin + 50, []
             for site, _, bits in row.records:
                 records.append((site, now % model.WRAP, bits))
-                now += rand.choice([0, 0, 1, 7, 300]) + int(payload if model.payload_kind(table, site) else plain)
+                now += rand.choice([0, 0, 1, 7, 300]) + int(costs[site])
             row.records, row.end, row.end_ns = records, now % model.WRAP, row.begin_ns + (now - row.begin)
     lines = model.slots_of(launch, rand)
-    slices = decoded(lines, table, plain, payload).slices
-    work = [one for one in slices_of(lines, table, plain, payload)]
-    for duration, one in zip(slices.duration.tolist(), work):
+    slices = decoded(lines, table, behind).slices
+    for duration, one in zip(slices.duration.tolist(), slices_of(lines, table, behind)):
         assert one.cut or duration == one.true
 
 
@@ -196,21 +222,20 @@ RANGES = (
 )
 SITES = (
     ((BEGIN, 0),), ((END, 0),), ((BEGIN, 1),), ((END, 1),), ((INSTANT, 2),), ((BEGIN, 3), (END, 3)),
-    ((END, 1), (BEGIN, 1)), ((END, 0), (BEGIN, 0)),
+    ((END, 1), (BEGIN, 1)), ((INSTANT, 2), (END, 0)), ((BEGIN, 0), (INSTANT, 2)), ((END, 0), (INSTANT, 2)),
+    ((BEGIN, 3), (END, 3), (END, 0)),
 )  # fmt: skip
 
 
-def row_of(
-    *records: tuple[int, int], end: int = 2000, capacity: int = 16, keep_last: bool = False, **probe: Any
-) -> Timeline:
-    """One CTA of one row: sites and times. A record costs 10 cycles, one with a payload 30."""
+def row_of(*records: tuple[int, int], end: int = 2000, capacity: int = 16, keep_last: bool = False) -> Timeline:
+    """One CTA of one row: sites and times. A record costs 10 cycles, but 30 where `inner` begins."""
     table = SiteTable(
-        "main", "cuda", capacity, (Group("main", 0, layout([True], capacity)[0]),), RANGES, SITES, (), keep_last
-    )
+        "main", "cuda", capacity, (Group("main", 0, layout([True], capacity)[0]),), RANGES, SITES, (), keep_last,
+        stored=tuple(2 if site in (2, 6) else 1 for site in range(len(SITES))),
+    )  # fmt: skip
     row = model.Row("done", 1 << 40, (1 << 40) + end, 0, end, [(site, (1 << 40) + at, 0) for site, at in records])
     lines = model.slots_of(model.Launch(model.Kernel(table, []), (1, 1, 1), [model.Cta(0, [row])]), random.Random(0))
-    meta = {"probe": {"plain": 10.0, "payload": 30.0, **probe}}
-    return Recording(lines, table, meta).decode(compensate=True)
+    return decoded(lines, table, {"plain": [99.0] * 5, "payload": [5.0, 10.0, 30.0, 99.0, 99.0]})
 
 
 def spans(timeline: Timeline) -> list[tuple[str, int, int]]:
@@ -227,6 +252,14 @@ def test_known_answers() -> None:
     assert made.instants.time.tolist() == [50, 140, 150]
     # A gap that is shorter than a record usually takes is none.
     assert spans(row_of((0, 100), (1, 104), (0, 107), (1, 200))) == [("outer", 100, 0), ("outer", 107, 83)]
+
+
+def test_what_shares_a_record_with_an_end_or_a_begin_stays_on_its_side() -> None:
+    made = row_of((8, 100), (4, 150), (7, 200), (0, 300), (9, 400))
+    assert spans(made) == [("outer", 100, 40 + 40), ("outer", 300, 90)]
+    assert made.instants.time.tolist() == [100, 140, 180, 400]
+    made = row_of((0, 100), (10, 200), (5, 300))
+    assert spans(made) == [("outer", 100, 90), ("empty", 190, 0), ("empty", 300, 0)]
 
 
 def test_a_record_that_ends_and_begins_a_range() -> None:
@@ -252,7 +285,8 @@ def test_cut_ranges() -> None:
         assert inside + rest - 10 <= cut.duration <= inside + rest
     # The row was full: it ends with its last record.
     full = row_of((0, 100), (4, 200), (4, 300), (4, 400), (1, 900), capacity=3)
-    assert spans(full) == [("outer", 100, 180)] and full.slices.cut.all()
+    assert spans(full) == [("outer", 100, 180)]
+    assert full.slices.cut.all()
     # A ring that lost the begin of `outer`: what it held stands for itself.
     ring = row_of((0, 100), (2, 200), (3, 300), (2, 400), (3, 500), (1, 600), capacity=4, keep_last=True)
     assert spans(ring) == [("inner", 400, 70)]
@@ -267,23 +301,47 @@ def test_cut_ranges() -> None:
     ],
 )
 def test_a_cost_that_is_not_known_is_said(meta: dict[str, Any], why: str) -> None:
-    table, lines = launch_of(7, False)
+    table, lines = launch_of(KNOWN)
     recording = Recording(lines, table, meta)
     with pytest.raises(TraceError, match=why):
         recording.decode(compensate=True)
     assert len(recording.decode().rows) > 0
 
 
-@pytest.mark.parametrize("probe", [{}, {"plain": 16.0}, {"plain": "cheap", "payload": 2.0}, None, [16.0, 20.0]])
+COSTS = [1.0] * 5
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        {},
+        {"plain": 16.0, "payload": 20.0},  # of a version that did not measure it
+        {"behind": {"plain": COSTS}},
+        {"behind": {"plain": COSTS, "payload": []}},
+        {"behind": {"plain": COSTS, "payload": COSTS[:4]}},
+        {"behind": {"plain": COSTS, "payload": ["a"] * 5}},
+        {"behind": {"plain": [float("nan")] * 5, "payload": [float("inf")] * 5}},
+        {"behind": [COSTS, COSTS]},
+        {"behind": None},
+        None,
+        [16.0, 20.0],
+    ],
+)  # fmt: skip
 def test_a_damaged_cost_is_an_error_of_ours(probe: Any) -> None:
-    table, lines = launch_of(7, False)
-    with pytest.raises(TraceError):
+    table, lines = launch_of(KNOWN)
+    table = replace(table, stored=(4,) * len(table.sites))
+    with pytest.raises(TraceError, match="compensate: what a record cost on this recording's device is unknown"):
         Recording(lines, table, {"probe": probe}).decode(compensate=True)
 
 
 def test_it_survives_a_file(tmp_path: Any) -> None:
-    table, lines = launch_of(11, False)
-    recording = Recording(lines, table, {"probe": {"plain": 16.5, "payload": 21.25}})
+    table, lines = launch_of(KNOWN)
+    recording = Recording(lines, table, {"probe": {"behind": {"plain": [16.5] * 5, "payload": [21.25] * 5}}})
     again = Recording.load(recording.save(tmp_path / "a.tltrace"))
-    assert again.decode(compensate=True).slices.duration.tolist() == recording.decode(True).slices.duration.tolist()
+    durations = recording.decode(compensate=True).slices.duration.tolist()
+    assert (
+        again.decode(compensate=True).slices.duration.tolist()
+        == durations
+        != recording.decode().slices.duration.tolist()
+    )
     assert replace(again, meta={}).decode().meta.get("compensated") is None

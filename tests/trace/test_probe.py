@@ -35,6 +35,11 @@ def kernel() -> Any:
     return cpu_kernel(one_range, max_events=8)
 
 
+def cost(plain: float, payload: float) -> probe.ProbeCost:
+    """A cost that is the same for all records of a kind."""
+    return probe.ProbeCost(plain, payload, {"plain": (plain,) * 5, "payload": (payload,) * 5})
+
+
 def decoded() -> Any:
     return trace.decode(kernel(), kernel()(torch.ones(4))[1])
 
@@ -69,14 +74,15 @@ def measured(unmeasured: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any
 @pytest.mark.usefixtures("unmeasured")
 def test_it_is_measured_on_this_machine() -> None:
     meta = decoded().meta["probe"]
-    assert set(meta) == {"plain", "payload", "device"}
+    assert set(meta) == {"plain", "payload", "behind", "device"}
+    assert [len(meta["behind"][kind]) for kind in ("plain", "payload")] == [5, 5]
     assert meta["plain"] > 0
     assert meta["payload"] > 0
     assert meta["device"] == decoded().meta["device"]
 
 
 def test_it_is_measured_once(measured: Any) -> None:
-    calls = measured(probe.ProbeCost(14.25, 19.0))
+    calls = measured(cost(14.25, 19.0))
     assert [decoded().meta["probe"]["plain"] for _ in range(3)] == [14.25] * 3
     assert calls == [("c", "cpu")]
     meta = decoded().meta
@@ -100,18 +106,21 @@ def test_where_it_cannot_be_measured_the_reason_is_kept(measured: Any, error: Ex
 
 
 def test_a_cost_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch, unmeasured: None) -> None:
-    monkeypatch.setattr(probe, "RECORDS", -probe.RECORDS)
+    monkeypatch.setattr(probe, "_behind", lambda slices, instants: [-3.0] * 5)
     assert "cycles, which cannot be" in decoded().meta["probe"]["error"]
 
 
 def test_a_recording_keeps_the_cost_of_the_device_that_recorded(measured: Any, tmp_path: Path) -> None:
-    measured(probe.ProbeCost(14.0, 19.0))
+    measured(cost(14.0, 19.0))
     recording = trace.fetch(kernel(), kernel()(torch.ones(4))[1])
     recording.meta["probe"]["device"] = "another"
     recording.save(tmp_path / "x.tltrace")
-    measured(probe.ProbeCost(99.0, 99.0))
+    measured(cost(99.0, 99.0))
     loaded = Recording.load(tmp_path / "x.tltrace").decode()
-    assert loaded.meta["probe"] == {"plain": 14.0, "payload": 19.0, "device": "another"}
+    assert {**loaded.meta["probe"], "behind": None} == {
+        "plain": 14.0, "payload": 19.0, "behind": None, "device": "another"
+    }  # fmt: skip
+    assert loaded.meta["probe"]["behind"] == {"plain": [14.0] * 5, "payload": [19.0] * 5}
 
 
 @pytest.mark.parametrize("meta", [
@@ -123,7 +132,7 @@ def test_what_a_file_says_otherwise_is_not_known(meta: dict[str, Any]) -> None:
 
 
 def test_compensation_uses_it_and_is_told(measured: Any) -> None:
-    measured(probe.ProbeCost(14.0, 19.0))
+    measured(cost(14.0, 19.0))
     timeline = trace.decode(kernel(), kernel()(torch.ones(4))[1], compensate=True)
     assert told(timeline.meta)[0].endswith(f"measured on {timeline.meta['device']}, taken out of all ranges")
 
@@ -151,6 +160,7 @@ def test_an_operation_stands_between_every_two_records(compile_cubin: Callable[.
         kinds[one.base] for one in function.code
         if one.base == "FFMA" or (one.base == "CS2R" and "SR_CLOCKLO" in one.operands)
     )  # fmt: skip
-    # The loops of nothing but operations, one a group, and then the loops with a record before each operation.
-    assert len(re.findall("f{8,}", order)) == 2
-    assert len(re.findall("(?:Cf){8,}", order)) == 2
+    # The loops of nothing but operations, one a group and size of batch, and those with a record before each operation.
+    loops = 2 * len(probe.RECORDS)
+    assert len(re.findall("f{8,}", order)) == loops
+    assert len(re.findall("(?:Cf){4,}", order)) == loops

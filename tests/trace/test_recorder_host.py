@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tileops.trace.slots import COUNT_LIMIT, HEADER_WORDS, layout
+from tileops.trace.slots import COUNT_LIMIT, HEADER_WORDS, SPARE_RECORDS, layout
 
 from . import model
 
@@ -31,8 +31,12 @@ FLAGS = ("-std=c++17", "-O0", "-Wall", "-Wno-unused-function", "-fsanitize=addre
          "-fno-sanitize-recover=all")  # fmt: skip
 
 MARK, MARK_INT, MARK_UNSIGNED, MARK_FLOAT, JUMP, LEAVE, END = range(7)
-ALONE, HELD, PAIRED = range(3)
-SITES = {0: 1, 1: 2, 300: 3, 65535: 1}  # a site's events, as in recorder_host.cpp
+# What a marker does with its record: stores it, keeps it as the first, second or third of a batch, or stores it with
+# the one, two or three that were kept.
+ALONE, HELD_0, HELD_1, HELD_2, STORE_2, STORE_3, STORE_4 = range(7)
+BATCHES = [(ALONE,), (HELD_0, STORE_2), (HELD_0, HELD_1, STORE_3), (HELD_0, HELD_1, HELD_2, STORE_4)]
+RECORDS = {batch[-1]: len(batch) for batch in BATCHES}  # that are stored together, 0 for those that are kept
+SITES = {0: 1, 1: 2, 300: 3, 65535: 1}  # a site's events
 LEADS, THREADS_X = (5, 19), 8
 GAP = 8  # words between rows that nobody may touch
 
@@ -115,35 +119,34 @@ def _signed(word: int) -> int:
 def marks(draw: Any, payloads: tuple[bool, bool]) -> list[list[int]]:
     """What a thread does in one block: markers of both groups, perhaps an early return.
 
-    Any two of a group that follow each other may be a pair, whatever the other group does in between.
+    Up to four of a group that follow each other may be a batch, whatever the other group does in between.
     """
     ops: list[list[int]] = []
-    waiting: list[list[int] | None] = [None, None]
-    for group, site, kind, bits, pairs in draw(
-        st.lists(
-            st.tuples(
-                st.integers(0, 1), st.sampled_from([*SITES]), st.integers(0, 3), st.integers(0, 2**32 - 1), st.booleans()
-            ),
-            max_size=40,
-        )
-    ):
+    sites = st.tuples(st.integers(0, 1), st.sampled_from([*SITES]), st.integers(0, 3), st.integers(0, 2**32 - 1))
+    for group, site, kind, bits in draw(st.lists(sites, max_size=40)):
         ops.append([kind if payloads[group] else MARK, group, site, SITES[site], bits, ALONE])
-        first = waiting[group]
-        waiting[group] = ops[-1] if pairs and first is None else None
-        if first is not None and pairs:
-            first[5], ops[-1][5] = HELD, PAIRED
+    sizes = draw(st.lists(st.integers(1, 4), min_size=len(ops), max_size=len(ops)))
+    for group in range(2):
+        left = [op for op in ops if op[1] == group]
+        while left:
+            batch, left = left[: sizes[-1]], left[sizes.pop() :]
+            for op, way in zip(batch, BATCHES[len(batch) - 1]):
+                op[5] = way
     ops.append([LEAVE if draw(st.integers(0, 4)) == 0 else END])
     return ops
 
 
 def stored(marked: list[list[int]], capacity: int, keep_last: bool, cuda: bool) -> dict[int, list[int]]:
-    """Which marker each place of a row holds at the end, the one behind the row's last included."""
+    """Which marker each place of a row holds at the end, those behind the row's last included."""
     held: dict[int, list[int]] = {}
+    first = 0  # of the batch
     for number, op in enumerate(marked):
         if keep_last:
             held[number % capacity] = op
-        elif number < capacity or (cuda and number == capacity and op[5] == PAIRED):
+        elif number < capacity or (cuda and first < capacity):
             held[number] = op
+        if op[5] in RECORDS:
+            first = number + 1
     return held
 
 
@@ -194,16 +197,14 @@ def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) 
         assert row["sm"] == (131 if cuda else row["sm"])
         touched[start : start + HEADER_WORDS] = True
         held = stored(marked, capacity, keep_last, cuda)
-        assert max(held, default=0) <= capacity and start + place.row_words <= words
+        assert max(held, default=0) < (capacity if keep_last else capacity + SPARE_RECORDS)
         for number, op in held.items():
             word = start + HEADER_WORDS + number * place.record_words
-            # One instruction stores a pair's payloads with its records, also where there are none.
-            whole = op[0] != MARK or not cuda or op[5] != ALONE
-            touched[word : word + (2 if place.record_words == 2 and whole else 1)] = True
+            touched[word : word + place.record_words] = True
             since = (int(after[word]) - int(after[start + 2])) % model.WRAP
             assert since >> 48 == op[2]
-            if op[0] != MARK:
-                assert int(after[word + 1]) & 0xFFFFFFFF == op[4]
+            if place.record_words == 2:
+                assert int(after[word + 1]) & 0xFFFFFFFF == (op[4] if op[0] != MARK else 0)
         if not done:
             touched[start + 4 : start + 6] = False
             continue
@@ -211,7 +212,7 @@ def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) 
         kept = marked[-capacity:] if keep_last else marked[:capacity]
         assert [site for site, _, _ in row["records"]] == [op[2] for op in kept]
         for (_, _, bits), op in zip(row["records"], kept):
-            assert bits == (op[4] if op[0] != MARK else bits if cuda else 0)
+            assert bits == (op[4] if op[0] != MARK else 0)
         times = [0, *(time for _, time, _ in row["records"]), (row["end"] - row["begin"]) % model.WRAP]
         assert times == sorted(times)
         assert row["end_ns"] >= row["begin_ns"]
@@ -249,14 +250,14 @@ def test_one_thread_of_a_block_records(build: Callable[[str], Path], producers: 
         assert wrote == [(producers + LEADS[group] % THREADS_X, LEADS[group] // THREADS_X, 0)]
 
 
-@pytest.mark.parametrize("pairs", [False, True], ids=["single", "pairs"])
+@pytest.mark.parametrize("batch", BATCHES, ids=["1", "2", "3", "4"])
 @pytest.mark.parametrize("keep_last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize("jump", [COUNT_LIMIT - 3, COUNT_LIMIT - 2, COUNT_LIMIT - 1, COUNT_LIMIT])
-def test_the_count_saturates(recorder: Path, keep_last: bool, pairs: bool, jump: int) -> None:
+def test_the_count_saturates(recorder: Path, keep_last: bool, batch: tuple[int, ...], jump: int) -> None:
     """Four billion markers later it stands still, and nothing is stored outside the row, nor in a row that is full."""
     capacity = 4 if keep_last else 3
     one = [[MARK, 0, 0, 1, 0, ALONE]]
-    more = [[MARK, 0, 0, 1, 0, HELD], [MARK, 0, 0, 1, 0, PAIRED]] if pairs else one
+    more = [[MARK, 0, 0, 1, 0, way] for way in batch]
     for payload, record_bytes in ((False, [8, 16]), (True, [16, 8])):
         place, other = layout([payload, not payload], capacity)
         size = place.row_words + other.row_words + 2 * GAP
@@ -285,13 +286,18 @@ def test_a_write_outside_a_buffer_would_be_seen(recorder: Path) -> None:
         drive(recorder, before, [16, 16, 8, 1, 1, 1, 1, 0, 7, 0], [(where, [[MARK, 1, 0, 1, 0], [END]])])
 
 
-def test_a_record_without_room_behind_the_row_would_be_seen(build: Callable[[str], Path]) -> None:
-    """The second half of a pair that crosses the capacity is stored: into the room that every row has for it."""
+@pytest.mark.parametrize("payload", [False, True])
+def test_a_batch_without_room_behind_the_row_would_be_seen(build: Callable[[str], Path], payload: bool) -> None:
+    """What a batch holds past the capacity is stored: into the room that every row has for it."""
     capacity, x, y = 16, LEADS[1] % THREADS_X, LEADS[1] // THREADS_X
-    ops = [[MARK, 1, 0, 1, 0]] * (capacity - 1) + [[MARK, 1, 0, 1, 0, HELD], [MARK, 1, 1, 2, 0, PAIRED], [END]]
-    place = layout([False], capacity)[0]
-    head, where = [capacity, 16, 8, 1, 1, 1, 1, 0, 7, 0], [0, 0, x, y, 0, THREADS_X, 3, 1]
+    place = layout([payload], capacity)[0]
+    ops = [*[[MARK, 1, 0, 1, 0]] * (capacity - 1), *([MARK, 1, 300, 3, 0, way] for way in BATCHES[-1]), [END]]
+    head = [capacity, *((8, 16) if payload else (16, 8)), 1, 1, 1, 1, 0, 7, 0]
+    where = [0, 0, x, y, 0, THREADS_X, 3, 1]
     after = drive(build("recorder.cuh"), np.zeros(place.row_words, dtype=np.uint64), head, [(where, ops)])
-    assert int(after[HEADER_WORDS + capacity]) >> 48 == 1
+    words = HEADER_WORDS + (capacity + SPARE_RECORDS) * place.record_words
+    assert (after[HEADER_WORDS : words : place.record_words] >> np.uint64(48)).tolist() == [0] * 15 + [300] * 4
+    assert not after[words:].any()
+    too_short = HEADER_WORDS + capacity * place.record_words
     with pytest.raises(AssertionError, match="AddressSanitizer: heap-buffer-overflow"):
-        drive(build("recorder.cuh"), np.zeros(HEADER_WORDS + capacity, dtype=np.uint64), head, [(where, ops)])
+        drive(build("recorder.cuh"), np.zeros(too_short, dtype=np.uint64), head, [(where, ops)])

@@ -28,7 +28,7 @@ from tileops.trace.sites import SiteTable
 from . import model
 
 SEEDS = st.integers(0, 2**32 - 1)
-RICH = 3539  # several groups, some with payloads; flows, instants, cut ranges, dropped events, CTAs unfinished
+RICH = 9078
 META = {"device": "NVIDIA H200", "kernel µ": ["x", 1, 2.5, None], "probe": {"cost": 16.5}}
 
 

@@ -7,6 +7,7 @@ side.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 ONE_PER_SM, OUTER_WAVES = "one per SM", "first and last wave"
 # A list becomes one comparison an entry, in every CTA.
 LONGEST_LIST = 256
+# Where an SM holds several CTAs, the first 132 of a launch went to 124 of an H200's 132 SMs. So more are recorded, and
+# the host keeps the first of each SM.
+CANDIDATES_AN_SM = 4
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,10 @@ class Choice:
     """The chosen CTAs.
 
     Attributes:
-        kind: ``"all"``; ``"list"``; ``"stride"``: every n-th; ``"ends"``: the first and the last ones.
+        kind: ``"all"``; ``"list"``; ``"stride"``: every n-th; ``"ends"``: the first and the last ones; ``"per SM"``:
+            the first ones, of which only each SM's earliest is shown.
         numbers_of_kind: none; the CTAs, ascending; first, last + 1 (or -1 for no end) and step; how many of the first
-            and how many of the last.
+            and how many of the last; how many.
     """
 
     kind: str = "all"
@@ -53,7 +58,7 @@ class Choice:
             if ctas not in (ONE_PER_SM, OUTER_WAVES):
                 raise TraceError(f"ctas: {ctas!r} is unknown; there are {ONE_PER_SM!r} and {OUTER_WAVES!r}")
             wave = multiprocessors()
-            return cls("ends", (wave, wave if ctas == OUTER_WAVES else 0))
+            return cls("ends", (wave, wave)) if ctas == OUTER_WAVES else cls("per SM", (CANDIDATES_AN_SM * wave,))
         if isinstance(ctas, slice):
             return cls("stride", _bounds(ctas))
         try:
@@ -71,7 +76,7 @@ class Choice:
     def check(self) -> None:
         """Raises ValueError for what :meth:`of` does not make."""
         numbers = self.numbers_of_kind
-        sizes = {"all": (0,), "list": range(1, LONGEST_LIST + 1), "stride": (3,), "ends": (2,)}
+        sizes = {"all": (0,), "list": range(1, LONGEST_LIST + 1), "stride": (3,), "ends": (2,), "per SM": (1,)}
         whole = all(isinstance(number, int) and -1 <= number < 1 << 62 for number in numbers)
         good = whole and len(numbers) in sizes.get(self.kind, ())
         if self.kind == "list":
@@ -80,22 +85,31 @@ class Choice:
             good = good and numbers[0] >= 0 and numbers[2] > 0
         elif self.kind == "ends":
             good = good and numbers[0] > 0 and numbers[1] >= 0
+        elif self.kind == "per SM":
+            good = good and numbers[0] > 0
         if not good:
             raise ValueError(f"{self} is no choice of CTAs")
 
-    def numbers(self, ctas: int) -> np.ndarray:
-        """Of a launch of ``ctas`` CTAs, the numbers of those recorded: (lines,) int64, ascending."""
+    def numbers(self, ctas: int, most: int | None = None) -> np.ndarray:
+        """Of a launch of ``ctas`` CTAs, the numbers of those that have a line: (lines,) int64, ascending.
+
+        Args:
+            ctas: as many as the grid has.
+            most: stops behind that many: what slots say of their grid may be damaged.
+        """
+        ctas, numbers = min(ctas, 1 << 62), self.numbers_of_kind
         if self.kind == "list":
-            numbers = np.array(self.numbers_of_kind, dtype=np.int64)
-            return numbers[numbers < ctas]
+            return np.array(numbers[: bisect_left(numbers, ctas)][:most], dtype=np.int64)
         if self.kind == "stride":
-            start, stop, step = self.numbers_of_kind
-            return np.arange(start, ctas if stop < 0 else min(stop, ctas), step, dtype=np.int64)
-        numbers = np.arange(ctas, dtype=np.int64)
-        if self.kind == "ends":
-            first, last = self.numbers_of_kind
-            numbers = numbers[(numbers < first) | (numbers >= ctas - last)]
-        return numbers
+            start, stop, step = numbers
+            parts = [range(start, ctas if stop < 0 else min(stop, ctas), step)]
+        elif self.kind == "ends":
+            first, last = (min(number, ctas) for number in numbers)
+            parts = [range(first), range(max(first, ctas - last), ctas)]
+        else:  # all, or the first ones
+            parts = [range(min(ctas, *numbers, ctas))]
+        parts = [part[:most] for part in parts]
+        return np.concatenate([np.arange(part.start, part.stop, part.step, dtype=np.int64) for part in parts])[:most]
 
     def lines(self, ctas: Any) -> Any:
         """How many lines a launch of ``ctas`` CTAs needs at most, at least one; both may be TIR expressions."""
@@ -129,11 +143,19 @@ class Choice:
             behind = cta - start
             recorded = tirx.And(cta >= start, T.floormod(behind, step) == 0)
             return (recorded if stop < 0 else tirx.And(recorded, cta < stop)), T.floordiv(T.max(behind, 0), step)
+        if self.kind == "per SM":
+            return cta < numbers[0], cta
         if self.kind == "ends":
             first, last = numbers
             skipped = T.max(ctas - (first + last), 0)
             return tirx.Or(cta < first, cta >= ctas - last), tirx.Select(cta < first, cta, T.max(cta - skipped, 0))
         return tirx.const(True, "bool"), cta
+
+
+def check_keep(where: str, keep: Any) -> None:
+    """Raises TraceError if ``keep`` does not say which events of a full row stay."""
+    if keep not in ("first", "last"):
+        raise TraceError(f'{where}: keep must be "first" or "last" (which events of a full row stay), got {keep!r}')
 
 
 def _bounds(ctas: slice) -> tuple[int, int, int]:

@@ -52,7 +52,7 @@ _LAST_SM = 0xFFFF
 
 
 def decode_lines(
-    lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | None = None, cost: tuple[float, float] | None = None
+    lines: np.ndarray, table: SiteTable, meta: dict[str, Any] | None = None, cost: np.ndarray | None = None
 ) -> Timeline:
     """Decodes slots.
 
@@ -61,8 +61,8 @@ def decode_lines(
             of a row may be anything, and so may the rows of CTAs that did not finish.
         table: the kernel's site table.
         meta: what is known of the launch, kept in ``Timeline.meta``.
-        cost: cycles that a record takes, without and with a payload, to be taken out of the ranges that hold it; see
-            :class:`_Compensated`. ``None`` leaves the times as recorded.
+        cost: (sites,) cycles that lie behind the clock read of a site's record, to be taken out of the ranges that hold
+            them, see :class:`_Times`. ``None`` leaves the times as recorded.
 
     Raises:
         TraceError: if the buffer cannot come from a launch of that kernel.
@@ -73,6 +73,8 @@ def decode_lines(
             f"got {lines.shape} of {lines.dtype}"
         )
     sites = _Sites.of(table)
+    if cost is not None:
+        sites = replace(sites, in_turn=True)
     rows = _Rows.read(lines.view(np.uint64), table)
     sm = np.zeros_like(rows.sm) if table.target == "c" else rows.sm
     axis = fit_axis(sm, rows.clock, rows.timer, rows.zero, rows.finished)
@@ -169,7 +171,7 @@ class _Rows:
         x, y, z = grid
         other = (header[..., WORD_GRID_XY] != x | y << 32) | (header[..., WORD_GRID_Z] != z)
         rows.refuse(opened & other, "its grid is not that of the other rows")
-        return rows
+        return rows.of_lines(_first_of_each_sm(rows)) if table.choice.kind == "per SM" else rows
 
     def refuse(self, bad: np.ndarray, why: str) -> None:
         """Raises for the first row of (CTAs, groups) that is bad."""
@@ -180,15 +182,16 @@ class _Rows:
                 f"{self.number[cta]}, group {self.table.groups[group].name!r}, is damaged: {why}"
             )
 
+    def of_lines(self, chosen: Any) -> _Rows:
+        """The rows of some of the lines."""
+        return replace(self, **{n: value[chosen] for n, value in vars(self).items() if isinstance(value, np.ndarray)})
+
     def blocks(self) -> Iterator[_Rows]:
         """The CTAs in order, in blocks of about ``_BLOCK_RECORDS`` records."""
         block = np.cumsum(self.stored.sum(axis=1)) // _BLOCK_RECORDS
         edges = [*np.flatnonzero(np.diff(block, prepend=-1)).tolist(), len(block)]
         for first, behind in pairwise(edges):
-            of_block: dict[str, Any] = {
-                name: value[first:behind] for name, value in vars(self).items() if isinstance(value, np.ndarray)
-            }
-            yield replace(self, first_line=first, **of_block)
+            yield replace(self.of_lines(slice(first, behind)), first_line=first)
 
     def per_cta(self, per_row: np.ndarray) -> np.ndarray:
         """Counts of rows added up to counts of CTAs."""
@@ -207,12 +210,21 @@ def _launched(header: np.ndarray, table: SiteTable) -> tuple[tuple[int, int, int
     ctas, lines = grid[0] * grid[1] * grid[2], len(header)
     if table.choice.kind == "all" and ctas != lines:
         raise TraceError(f"slots of kernel {kernel!r} hold {lines} CTAs but were recorded on a grid of {grid}")
-    number = table.choice.numbers(ctas)
+    if not 0 < ctas < 1 << 62:
+        raise TraceError(f"slots of kernel {kernel!r} were recorded on a grid of {grid}, which no launch has")
+    number = table.choice.numbers(ctas, most=lines + 1)
     if len(number) > lines:
         raise TraceError(
-            f"slots of kernel {kernel!r} hold {lines} CTAs where {len(number)} of a grid of {grid} were to be recorded"
+            f"slots of kernel {kernel!r} hold {lines} CTAs where more of a grid of {grid} were to be recorded"
         )
     return grid, number.astype(np.int32) if ctas < 1 << 31 else number
+
+
+def _first_of_each_sm(rows: _Rows) -> np.ndarray:
+    """The lines of the CTAs that began first on their SM, in order; those that opened no row are on none."""
+    began = np.flatnonzero(rows.sm >= 0)
+    by_time = began[np.lexsort((rows.timer[began, 0], rows.sm[began]))]
+    return np.sort(by_time[np.unique(rows.sm[by_time], return_index=True)[1]])
 
 
 def _halves(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -304,12 +316,11 @@ class _Sites:
     payload_type: np.ndarray  # (ranges,) position in _PAYLOAD_TYPES, or -1
     facts: np.ndarray  # (sites + 1,) a bit for each kind of events in a record, above them the group; last, no site
     most: int  # events in a record
-    rebegin: bool  # whether a record may end a range and begin it again
+    in_turn: bool  # whether the order within a record matters: one may end a range and begin it again
     count: dict[str, np.ndarray]  # kind -> (sites,) events of that kind in a record
     first: dict[str, np.ndarray]  # kind -> (sites,) position in the next two of the first of them
     ranges: dict[str, np.ndarray]  # kind -> position in SiteTable.ranges
     turns: dict[str, np.ndarray]  # kind -> position among the events of the record
-    has_payload: np.ndarray  # (sites,) whether a record carries a payload
     total: np.ndarray  # (ranges,) how often a CTA passes it, -1 where that depends on data; 0 for instants
     edges: tuple[tuple[int, int, int], ...]  # codes of the source's and the destination's name, and shift
 
@@ -335,18 +346,17 @@ class _Sites:
         facts = np.array([*(g << len(_KINDS) | k for g, k in zip(groups, kinds)), 0xFFFFFFFF], dtype=np.uint32)
         count, first, ranges, turns = {}, {}, {}, {}
         most = max((len(site) for site in table.sites), default=1)
-        rebegin = any({(END, i) for kind, i in site if kind == BEGIN} & set(site) for site in table.sites)
+        in_turn = any({(END, i) for kind, i in site if kind == BEGIN} & set(site) for site in table.sites)
         for kind in _KINDS:
             count[kind] = np.array([sum(event == kind for event, _ in site) for site in table.sites], dtype=np.int64)
             first[kind] = np.cumsum(count[kind]) - count[kind]
             events = [(i, turn) for site in table.sites for turn, (event, i) in enumerate(site) if event == kind]
             ranges[kind], turns[kind] = np.array(events, dtype=np.int64).reshape(-1, 2).T.copy()
         edges = tuple((name[edge.src], name[edge.dst], edge.shift) for edge in table.edges)
-        has_payload = [any(k != END and table.ranges[i].payload for k, i in site) for site in table.sites]
         total = [0 if r.instant else -1 if r.total is None else r.total for r in table.ranges]
         return cls(
-            texts, codes, payload_type, facts, most, rebegin, count, first, ranges, turns,
-            np.array(has_payload, dtype=bool), np.array(total, dtype=np.int64), edges,
+            texts, codes, payload_type, facts, most, in_turn, count, first, ranges, turns,
+            np.array(total, dtype=np.int64), edges,
         )  # fmt: skip
 
     @property
@@ -360,7 +370,7 @@ class _Events:
     """All events of one kind, by CTA, group and time."""
 
     record: np.ndarray  # position in the records
-    moment: np.ndarray  # the same; but where a record may end a range and begin it again, it tells the two apart
+    moment: np.ndarray  # the same; but where what happens within a record matters, it tells the events apart
     range: np.ndarray  # position in SiteTable.ranges
     per_row: np.ndarray  # (CTAs * groups,) how many there are
 
@@ -377,7 +387,7 @@ class _Events:
             each = count.take(site)
             record = np.repeat(record, each)
             event = np.repeat(event - np.cumsum(each) + each, each) + np.arange(len(record))
-        moment = record * sites.most + turns.take(event) if sites.rebegin else record
+        moment = record * sites.most + turns.take(event) if sites.in_turn else record
         return cls(record, moment, ranges.take(event), np.diff(np.searchsorted(record, records.start)))
 
 
@@ -440,7 +450,7 @@ class _Block:
     recorded: np.ndarray  # (CTAs, groups) events
 
     @classmethod
-    def decode(cls, rows: _Rows, sites: _Sites, first_slice: int, cost: tuple[float, float] | None) -> _Block:
+    def decode(cls, rows: _Rows, sites: _Sites, first_slice: int, cost: np.ndarray | None) -> _Block:
         """Decodes a block of CTAs; ``first_slice`` is the Timeline's position of its first slice."""
         records = _Records.read(rows, sites)
         begins, ends, instants = (_Events.of(kind, records, sites) for kind in _KINDS)
@@ -455,10 +465,10 @@ class _Block:
             "its records do not hold the events that it counts",
         )
 
-        times = _Times.of(records, begins, ends, rows, sites, cost)
+        times = _Times.of(records, (begins, ends, instants), cost)
         slices = _spans(begins, ends, records, times, rows)
         slices |= _codes(begins, records, rows, sites)
-        marks = {"time": times.begin[instants.record], **_codes(instants, records, rows, sites)}
+        marks = {"time": times.instant, **_codes(instants, records, rows, sites)}
         flows = _flows(begins, slices["cut"], rows, sites, first_slice)
         return cls(slices, marks, flows, recorded)
 
@@ -497,36 +507,49 @@ class _Times:
     as much earlier within one that is: what was nested stays nested, and rows do not drift apart.
 
     Attributes:
-        begin: (records,) of the events that begin something there.
-        end: (records,) of those that end something.
+        begin: (begins,) of these events.
+        instant: (instants,) of these.
+        end: (records,) of ranges that end there and began in an earlier record.
+        behind: (records,) when a range that is still open behind the record has it.
     """
 
     begin: np.ndarray
+    instant: np.ndarray
     end: np.ndarray
+    behind: np.ndarray
 
     @classmethod
-    def of(
-        cls, records: _Records, begins: _Events, ends: _Events, rows: _Rows, sites: _Sites,
-        cost: tuple[float, float] | None,
-    ) -> _Times:  # fmt: skip
+    def of(cls, records: _Records, events: tuple[_Events, _Events, _Events], cost: np.ndarray | None) -> _Times:
+        """The times of a block's records; ``events`` are its begins, ends and instants."""
+        begins, _, instants = events
         time, count = records.time, len(records.time)
         if cost is None or count == 0:
-            return cls(time, time)
+            return cls(time.take(begins.record), time.take(instants.record), time, time)
+        nth = np.arange(count)
         first = np.zeros(count, dtype=bool)
         first[records.start[:-1][np.diff(records.start) > 0]] = True
-        plain, payload = cost
-        cost_of = np.where(sites.has_payload.take(records.site), payload, plain)
-        gap = np.append(0, np.diff(time) - cost_of[:-1])
+        gap = np.append(0, np.diff(time) - cost.take(records.site[:-1]))
         passed = np.cumsum(np.where(first, 0, np.maximum(gap, 0)))
-        # Ranges open behind a record's ends and ahead of its begins; nothing is open where a row starts.
-        begun, ended = (np.cumsum(np.bincount(events.record, minlength=count)) for events in (begins, ends))
-        open_before = np.append(0, begun[:-1] - ended[:-1])
-        rows_start = np.maximum.accumulate(np.where(first, np.arange(count), 0))
-        left_open = open_before - np.diff(ended, prepend=0) - open_before[rows_start]
-        anchor = np.maximum.accumulate(np.where(first | (left_open <= 0), np.arange(count), 0))
-        before = np.where(first, np.arange(count), np.append(0, anchor[:-1]))
-        begin, end = (time[at] + np.rint(passed - passed[at]).astype(np.int64) for at in (anchor, before))
-        return cls(begin, end)
+
+        # All events one after the other, and how many ranges of its row are open where each of them happens.
+        order = np.argsort(np.concatenate([of_kind.moment for of_kind in events]), kind="stable")
+        record = np.concatenate([of_kind.record for of_kind in events])[order]
+        change = np.repeat([1, -1, 0], [len(of_kind.record) for of_kind in events])[order]
+        opened = np.cumsum(change) - change
+        rows_first = np.searchsorted(record, records.start)[np.searchsorted(records.start, record, side="right") - 1]
+        outermost = opened == opened[rows_first]
+
+        # What happens where nothing is open is an anchor: it stays where it was measured, and what follows it until
+        # the next one moves towards it.
+        anchors = first.copy()
+        anchors[record[outermost]] = True
+        at = np.maximum.accumulate(np.where(anchors, nth, 0))
+        before = np.where(first, nth, np.append(0, at[:-1]))
+        end, behind = (time[anchor] + np.floor(passed - passed[anchor]).astype(np.int64) for anchor in (before, at))
+        anchor = record[np.maximum.accumulate(np.where(outermost, np.arange(len(record)), 0))]
+        of_event = np.empty_like(record)
+        of_event[order] = np.where(anchor == record, time[record], end[record])
+        return cls(of_event[: len(begins.record)], of_event[len(record) - len(instants.record) :], end, behind)
 
 
 def _spans(begins: _Events, ends: _Events, records: _Records, times: _Times, rows: _Rows) -> dict[str, np.ndarray]:
@@ -537,15 +560,17 @@ def _spans(begins: _Events, ends: _Events, records: _Records, times: _Times, row
     """
     end_record = _end_records(begins, ends, rows)
     cut = end_record < 0
-    start, stop = times.begin[begins.record], times.end[end_record]
+    start, stop = times.begin, times.end[end_record]
+    if times.end is not records.time:
+        np.maximum(stop, start, out=stop)  # one that begins and ends in the same record has no duration
     if cut.any():
         held = np.flatnonzero(np.diff(records.start))
         last = records.start[held + 1] - 1
         row_end = rows.end.reshape(-1).copy()
-        row_end[held] += times.end[last] - records.time[last]
+        row_end[held] += times.behind[last] - records.time[last]
         if not rows.table.keep_last:
             overflowed = np.flatnonzero(rows.lost)
-            row_end[overflowed] = times.end[records.start[overflowed + 1] - 1]
+            row_end[overflowed] = times.behind[records.start[overflowed + 1] - 1]
         stop[cut] = np.maximum(np.repeat(row_end, begins.per_row)[cut], start[cut])
     return {"start": start, "duration": stop - start, "cut": cut}
 

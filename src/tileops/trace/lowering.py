@@ -16,12 +16,12 @@ import tilelang.language as T
 import torch
 from tilelang import tvm
 
+from .batches import batched, is_recording
 from .carried import carried
-from .choice import Choice
+from .choice import Choice, check_keep
 from .errors import TraceError, TraceWarning
 from .markers import DAG, DEFAULT_GROUP, RANGE_BEGIN, RANGE_END, RECORD, Marker, author
 from .occurrences import occurrences
-from .pairs import paired
 from .paths import Found, read
 from .pipelined import only_markers, sequence, statements, tied
 from .sites import ATTRIBUTE, BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
@@ -49,8 +49,7 @@ def strip(func: Any) -> Any:
 def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None) -> Any:
     """See :meth:`tileops.trace.namespace.Trace.lower`."""
     func = _prim_func(func)
-    if keep not in ("first", "last"):
-        raise TraceError(f'{author()}: keep must be "first" or "last" (which events of a full row), got {keep!r}')
+    check_keep(str(author()), keep)
     if isinstance(max_events, bool) or not isinstance(max_events, int) or max_events < 1:
         raise TraceError(
             f"{author()}: max_events must be an int of at least 1 (events per CTA and group), got {max_events!r}"
@@ -62,9 +61,9 @@ def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None) -> 
     if target != "c":
         _check_leads(found, launch)
     _warn(found)
-    body = paired(_chosen(_recording(tied(carried(func.body)), sites)))
+    body, stored = batched(_chosen(_recording(tied(carried(func.body)), sites)))
     choice = _choice(ctas, launch, target)
-    table = sites.table(func, found, target, max_events, keep == "last", choice)
+    table = sites.table(func, found, target, max_events, keep == "last", choice, stored)
     if table.keep_last:
         _warn_of_arrows(found, table)
 
@@ -175,8 +174,9 @@ class _Sites:
         return len(self._sites) - 1
 
     def table(
-        self, func: Any, found: Found, target: str, max_events: int, keep_last: bool, choice: Choice
-    ) -> SiteTable:
+        self, func: Any, found: Found, target: str, max_events: int, keep_last: bool, choice: Choice,
+        stored: dict[int, int],
+    ) -> SiteTable:  # fmt: skip
         """The kernel's site table, once all sites are numbered."""
         if max(len(self._sites), len(self._ranges)) > MAX_SITES:
             raise TraceError(f"{author()}: a kernel can hold {MAX_SITES} markers; this one has {len(self._sites)}")
@@ -192,6 +192,7 @@ class _Sites:
             edges=tuple(Edge(m.name, m.lane, m.shift) for m in found.markers if m.kind == DAG),
             keep_last=keep_last,
             choice=choice,
+            stored=tuple(stored.get(site, 1) for site in range(len(self._sites))),
         )
 
 
@@ -369,16 +370,8 @@ def _slots(launch: _Launch, func: Any, table: SiteTable, target: str) -> Any:
 
 def _choice(ctas: Any, launch: _Launch, target: str) -> Choice:
     """The author's choice of CTAs, if the grid has one of them."""
-
-    def multiprocessors() -> int:
-        if target == "c" or not torch.cuda.is_available():
-            if target == "cuda":
-                raise TraceError("ctas: without the GPU here, its number of SMs is unknown: give a list or a slice")
-            return 1  # the CPU target's blocks run one after the other in one thread
-        return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
-
     try:
-        choice = Choice.of(ctas, multiprocessors)
+        choice = Choice.of(ctas, lambda: _multiprocessors(target))
     except TraceError as error:
         raise TraceError(f"{author()}: {error}") from None
     total = tvm.arith.Analyzer().simplify(tirx.const(1) * launch.ctas)
@@ -389,10 +382,19 @@ def _choice(ctas: Any, launch: _Launch, target: str) -> Choice:
     return choice
 
 
+def _multiprocessors(target: str) -> int:
+    if target == "c" or not (target or torch.cuda.is_available()):
+        return 1  # the CPU target's blocks run one after the other in one thread
+    if not torch.cuda.is_available():
+        raise TraceError("ctas: without the GPU here, its number of SMs is unknown: give a list or a slice")
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
+
+
 def _warn_of_arrows(found: Found, table: SiteTable) -> None:
     totals: dict[str, bool] = {}
     for r in table.ranges:
-        totals[r.name] = totals.get(r.name, True) and r.total is not None
+        if not r.instant:
+            totals[r.name] = totals.get(r.name, True) and r.total is not None
     for marker in found.markers:
         if marker.kind == DAG and not (totals[marker.name] and totals[marker.lane]):
             _warn_at(
@@ -480,8 +482,7 @@ def _records(stmt: Any) -> bool:
     found: list[bool] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.Call) and getattr(node.op, "name", "") == "tirx.call_extern":
-            found.append(str(node.args[0].value).startswith("tileops_mark"))
+        found.append(is_recording(node))
 
     tirx.stmt_functor.post_order_visit(stmt, visit)
     return any(found)

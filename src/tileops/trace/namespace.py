@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import capacity, launching
+from .choice import Choice, check_keep
 from .errors import TraceError, TraceWarning
 from .pending import Launch, Pending
 from .sites import SiteTable
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OUTPUT = "debug"
 DEFAULT_DUMPS = 3
+DEFAULT_KEEP = "first"
 DEFAULT_MAX_EVENTS = 2048
 _STEM = re.compile(r"[^/\\\0]+")
 _log = logging.getLogger("tileops.trace")
@@ -47,6 +49,8 @@ class Trace:
         self._output = DEFAULT_OUTPUT
         self._dumps_per_stem: int | None = DEFAULT_DUMPS
         self._every = 1
+        self._keep = DEFAULT_KEEP
+        self._ctas: Ctas = None
         self._launches: Counter[str] = Counter()
         self._dumped: Counter[str] = Counter()
         self._told: set[str] = set()
@@ -57,13 +61,23 @@ class Trace:
 
     # The switch -----------------------------------------------------------------------------------------------------
 
-    def enable(self, output: str = DEFAULT_OUTPUT, *, dumps: int | None = DEFAULT_DUMPS, every: int = 1) -> None:
+    def enable(
+        self,
+        output: str = DEFAULT_OUTPUT,
+        *,
+        dumps: int | None = DEFAULT_DUMPS,
+        every: int = 1,
+        keep: str = DEFAULT_KEEP,
+        ctas: Ctas = None,
+    ) -> None:
         """Turns tracing on for kernels that are built from now on.
 
         Args:
             output: the folder that :meth:`run` and :meth:`dump` write to; made when first needed.
             dumps: of each stem, how many launches :meth:`run` dumps; ``None`` for all of them.
             every: dump every n-th launch of a stem only.
+            keep: which events of full rows stay in kernels whose :meth:`finalize` does not say, see :meth:`lower`.
+            ctas: which CTAs such kernels record, likewise. A kernel that was built before keeps what it was built with.
 
         Raises:
             TraceError: if an argument makes no sense.
@@ -74,8 +88,11 @@ class Trace:
             raise TraceError(f"enable: dumps must be a number of launches, or None for all, got {dumps!r}")
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise TraceError(f"enable: every must be an int of at least 1, got {every!r}")
+        check_keep("enable", keep)
+        Choice.of(ctas, lambda: 1)
         with self._lock:
             self._enabled, self._output = True, str(output)
+            self._keep, self._ctas = keep, ctas
             self._dumps_per_stem, self._every = dumps, every
             self._launches.clear()
             self._dumped.clear()
@@ -84,6 +101,7 @@ class Trace:
     def disable(self) -> None:
         """Turns tracing off for kernels that are built from now on."""
         self._enabled = False
+        self._keep, self._ctas = DEFAULT_KEEP, None
 
     @property
     def enabled(self) -> bool:
@@ -190,23 +208,27 @@ class Trace:
         traced: bool | None = None,
         max_events: int = DEFAULT_MAX_EVENTS,
         *,
-        keep: str = "first",
+        keep: str | None = None,
         ctas: Ctas = None,
     ) -> Any:
         """:meth:`lower` when traced, else :meth:`strip`. ``traced=None`` follows the switch."""
         return self.lower(func, max_events, keep=keep, ctas=ctas) if self._traced(traced) else self.strip(func)
 
-    def lower(self, func: Any, max_events: int = DEFAULT_MAX_EVENTS, *, keep: str = "first", ctas: Ctas = None) -> Any:
+    def lower(
+        self, func: Any, max_events: int = DEFAULT_MAX_EVENTS, *, keep: str | None = None, ctas: Ctas = None
+    ) -> Any:
         """Turns the markers of a PrimFunc into recording code and adds its trailing output ``slots``.
 
         Args:
             func: what ``@T.prim_func`` made.
             max_events: events that a CTA's group can record; a range is two. What does not fit is counted.
-            keep: which events of a group stay where there are more: its ``"first"`` or its ``"last"`` ones.
-            ctas: the CTAs that record; the others cost a predicate and no memory. ``None`` for all of them, a list of
-                their numbers (x fastest), a slice of these numbers (``slice(None, None, 8)``: every eighth),
-                ``"one per SM"`` (the first ones, as many as the GPU has SMs) or ``"first and last wave"`` (as many of
-                the first and of the last ones).
+            keep: which events of a group stay where there are more: its ``"first"`` or its ``"last"`` ones; ``None``
+                follows :meth:`enable`.
+            ctas: the CTAs that record; the others cost a predicate and no memory. A list of their numbers (x fastest),
+                a slice of these numbers (``slice(None, None, 8)``: every eighth, ``slice(None)``: all), ``"one per
+                SM"`` (the earliest of each SM, among the first four times as many CTAs as the GPU has SMs) or ``"first
+                and last wave"`` (as many of the first and of the last ones as the GPU has SMs); ``None`` follows
+                :meth:`enable`.
 
         Returns:
             A PrimFunc with one more parameter, ``slots``: (CTAs that record, words) int64.
@@ -218,6 +240,7 @@ class Trace:
         """
         from . import lowering
 
+        keep, ctas = self._keep if keep is None else keep, self._ctas if ctas is None else ctas
         return lowering.lower(func, max_events, keep, ctas)
 
     def strip(self, func: Any) -> Any:

@@ -16,6 +16,8 @@ from .paths import LEAVES_KERNEL, LEAVES_LOOP
 
 tirx = tvm.tirx
 
+THREAD_INDEX = "tl.launch_thread_idx"  # what TileLang binds the thread variables to
+
 
 def occurrences(body: Any, threads_x: int) -> dict[int, int | None]:
     """For each marker's identity, how often its group's lead passes it; ``None`` where that depends on data.
@@ -27,14 +29,14 @@ def occurrences(body: Any, threads_x: int) -> dict[int, int | None]:
     if _leaves_early(body):
         return {}
     totals: dict[int, int | None] = {}
-    analyzer = tvm.arith.Analyzer()
+    analyzer, substitute = tvm.arith.Analyzer(), tirx.stmt_functor.substitute
     threads: list[tuple[Any, int]] = []  # thread variables and their axes
+    bound: dict[Any, Any] = {}  # other variables and their values
 
     def passed(condition: Any, lead: int, wanted: bool) -> bool | None:
         coordinates = (lead % threads_x, lead // threads_x, 0)
-        known = analyzer.simplify(
-            tirx.stmt_functor.substitute(condition, {var: tirx.const(coordinates[axis]) for var, axis in threads})
-        )
+        lead_is = {var: tirx.const(coordinates[axis], var.dtype) for var, axis in threads}
+        known = analyzer.simplify(substitute(substitute(condition, bound), lead_is))
         return (bool(int(known)) == wanted) if isinstance(known, tirx.IntImm) else None
 
     def visit(stmt: Any, times: int | None, guards: tuple[tuple[Any, bool], ...]) -> None:
@@ -43,6 +45,11 @@ def occurrences(body: Any, threads_x: int) -> dict[int, int | None]:
             taken = [passed(condition, marker.group.lead, wanted) for condition, wanted in guards]
             total = 0 if False in taken else None if None in taken else times
             totals[marker.identity] = total
+        elif isinstance(stmt, tirx.Bind):
+            if getattr(getattr(stmt.value, "op", None), "name", "") == THREAD_INDEX:
+                threads.append((stmt.var, int(stmt.value.args[0])))
+            else:
+                bound[stmt.var] = substitute(stmt.value, bound)
         elif isinstance(stmt, tirx.SeqStmt):
             for part in stmt.seq:
                 visit(part, times, guards)

@@ -1,12 +1,12 @@
 """What a record costs, measured with markers on the device that records.
 
-A kernel runs the same loop twice, each time inside a range: with nothing but operations that depend on each other, and
-with a record before each of these. The difference of the two ranges, shared among the records, is the cost: cycles that
-the recording thread's warp spends on one record, net of the loop. A group with payloads writes wider records than one
-without, so the kernel has a group of each kind, and one launch measures both.
+A kernel runs loops of one to four operations that depend on each other, each loop twice: as it is, and with a record
+ahead of each operation. As the recorder stores records in batches (``batches.py``), what one costs depends on whether
+it is held back, or stored, alone or with others. So the clock reads themselves are looked at: from one to the next lies
+what the first one's record costs, and the operation between them, which the loop without records tells.
 
-The loop's two records are stored as a pair, as most records of a kernel are (``pairs.py``): the cost is half of a
-pair's. ``benchmarks/markers.py`` measures records that have no partner, too.
+A group with payloads writes wider records than one without. The kernel has a group of each kind, and one launch
+measures both.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from typing import Any
 import numpy as np
 
 from .errors import TraceError
+from .slots import SPARE_RECORDS
+from .timeline import Table
 
-ITERATIONS = 256
-RECORDS = 2  # records an iteration
-EVENTS = 2 * (RECORDS * ITERATIONS + 4)  # of a group: two passes, with a begin and an end each of two ranges
+ITERATIONS = 64
+LARGEST = 1 + SPARE_RECORDS
+RECORDS = [*range(1, LARGEST + 1)]  # records an iteration: the sizes of a batch
+EVENTS = 2 * (sum(RECORDS) * ITERATIONS + 4 * LARGEST)  # of a group: two passes, two ranges around each loop
 LAUNCHES = 5
 PLAIN, PAYLOAD = "plain", "payload"
 
@@ -33,12 +36,15 @@ class ProbeCost:
     """Cycles that one record costs its warp.
 
     Attributes:
-        plain: without a payload, in a group that has none.
-        payload: with a payload.
+        plain: without a payload, in a group that has none: the mean of two that are stored together.
+        payload: with a payload, likewise.
+        behind: for either kind, what lies behind a record's clock read if it is held back, and if it is stored alone,
+            as the second, the third or the fourth of a batch: (5,) each.
     """
 
     plain: float
     payload: float
+    behind: dict[str, tuple[float, ...]]
 
 
 def probe_cost(target: str, device: str) -> ProbeCost:
@@ -80,23 +86,37 @@ def _measured(target: str, device: str) -> ProbeCost:
     from .recording import fetch
     from .sites import ATTRIBUTE, SiteTable
 
-    costs: dict[str, list[float]] = {PLAIN: [], PAYLOAD: []}
+    found: dict[str, list[list[float]]] = {PLAIN: [], PAYLOAD: []}
     # TileLang compiles for the current device and launches on it.
     with torch.cuda.device(device) if target == "cuda" else contextlib.nullcontext():
         kernel = _kernel(target)
         table = SiteTable.from_json(str(kernel.prim_func.attrs[ATTRIBUTE]))
         x = torch.zeros(1, device=device)
         for _ in range(LAUNCHES):
-            slices = fetch(kernel(x)[-1], table, {}).decode().slices
-            for group, found in costs.items():
-                empty, marked = (slices.where(group=group, name=name).duration for name in ("empty", "marked"))
-                if len(empty) != 2 or len(marked) != 2:
-                    raise TraceError("the kernel that measures it recorded nothing")
-                found.append(float(marked[1] - empty[1]) / (ITERATIONS * RECORDS))
-    plain, payload = (float(np.median(costs[group])) for group in (PLAIN, PAYLOAD))
+            timeline = fetch(kernel(x)[-1], table, {}).decode()
+            for group, launches in found.items():
+                launches.append(_behind(timeline.slices.where(group=group), timeline.instants.where(group=group)))
+    behind = {group: tuple(np.median(launches, axis=0).tolist()) for group, launches in found.items()}
+    plain, payload = ((behind[group][0] + behind[group][2]) / 2 for group in (PLAIN, PAYLOAD))
     if min(plain, payload) <= 0:
         raise TraceError(f"measuring it gave {plain:.1f} and {payload:.1f} cycles, which cannot be")
-    return ProbeCost(plain, payload)
+    return ProbeCost(plain, payload, {group: tuple(max(c, 0.0) for c in costs) for group, costs in behind.items()})
+
+
+def _behind(slices: Table, instants: Table) -> list[float]:
+    """Cycles behind a clock read whose record is held back, and is the last of a batch of one to four."""
+    # Of both passes the second: the first one brings the loops' code into the instruction cache.
+    iteration = [float(slices.where(name=f"empty {count}").duration[1]) / ITERATIONS for count in RECORDS]
+    operation = (iteration[-1] - iteration[0]) / (LARGEST - 1)
+    held: list[np.ndarray] = []
+    last: list[float] = []
+    for count in RECORDS:
+        columns = [instants.where(name=f"record {nth} of {count}").time[ITERATIONS:] for nth in range(count)]
+        times = np.stack(columns, axis=1)
+        held += [following - times[:, nth] - operation for nth, following in enumerate(times.T[1:])]
+        around = iteration[count - 1] - (count - 1) * operation  # the last operation, and the loop's own
+        last.append(float(np.median(times[1:, 0] - times[:-1, -1])) - around)
+    return [float(np.median(np.concatenate(held))), *last]
 
 
 def _kernel(target: str) -> Any:
@@ -130,18 +150,17 @@ def probe(threads: int) -> Any:
             value = x[0]
             for kind in (PLAIN, PAYLOAD):
                 with trace.group(kind, lead=0):
-                    # The first pass through the loops brings their code into the instruction cache.
-                    for _round in T.serial(2):
-                        with trace.range("empty"):
-                            for _i in T.serial(ITERATIONS):
-                                value = T.call_extern("float32", "tileops_probe_step", value)
-                                value = T.call_extern("float32", "tileops_probe_step", value)
-                        with trace.range("marked"):
-                            for i in T.serial(ITERATIONS):
-                                trace.record("first", payload=i if kind == PAYLOAD else None)
-                                value = T.call_extern("float32", "tileops_probe_step", value)
-                                trace.record("second", payload=i if kind == PAYLOAD else None)
-                                value = T.call_extern("float32", "tileops_probe_step", value)
+                    for _pass in T.serial(2):
+                        for count in RECORDS:
+                            with trace.range(f"empty {count}"):
+                                for _i in T.serial(ITERATIONS):
+                                    for _nth in [*range(count)]:
+                                        value = T.call_extern("float32", "tileops_probe_step", value)
+                            with trace.range(f"marked {count}"):
+                                for i in T.serial(ITERATIONS):
+                                    for nth in [*range(count)]:
+                                        trace.record(f"record {nth} of {count}", payload=i if kind == PAYLOAD else None)
+                                        value = T.call_extern("float32", "tileops_probe_step", value)
             y[0] = value
 
     return probe

@@ -72,9 +72,14 @@ class Recording:
         if not compensate:
             return decode_lines(self.lines, self.table, self.meta)
         probe = self.meta.get("probe", {"error": "it was not measured"})
-        if "error" in probe:
-            raise TraceError(f"compensate: what a record cost on this recording's device is unknown: {probe['error']}")
-        cost = (float(probe["plain"]), float(probe["payload"]))
+        try:
+            cost = _costs(self.table, probe)
+            known = np.isfinite(cost).all()
+        except (KeyError, IndexError, TypeError, ValueError):
+            known = False
+        if not known:
+            why = probe["error"] if isinstance(probe, dict) and "error" in probe else f"its meta holds {probe!r}"
+            raise TraceError(f"compensate: what a record cost on this recording's device is unknown: {why}")
         return decode_lines(self.lines, self.table, {**self.meta, "compensated": True}, cost)
 
     def save(self, path: str | Path) -> Path:
@@ -141,6 +146,14 @@ class Recording:
         return cls(lines, table, index["meta"])
 
 
+def _costs(table: SiteTable, probe: dict[str, Any]) -> np.ndarray:
+    """(sites,) cycles behind each site's clock read, by how many records are stored there, and how wide they are."""
+    stored = table.stored or (1,) * len(table.sites)
+    kinds = ["payload" if group.layout.record_words == 2 else "plain" for group in table.groups]
+    of_site = [kinds[table.ranges[events[0][1]].group] for events in table.sites]
+    return np.array([probe["behind"][kind][count] for kind, count in zip(of_site, stored)], dtype=np.float64)
+
+
 def fetch(slots: Any, table: SiteTable, meta: dict[str, Any]) -> Recording:
     """Copies a launch's ``slots`` to the host: the headers first, then of each row only what was written.
 
@@ -167,7 +180,7 @@ def fetch(slots: Any, table: SiteTable, meta: dict[str, Any]) -> Recording:
         )
     if table.target == "c":
         slots = slots.reshape(-1, words)
-        slots = slots[: _launched(slots[:1].numpy().view(np.uint64), table)]
+        slots = slots[: _launched(slots[:1].numpy().view(np.uint64), table, len(slots))]
     places = [group.layout for group in table.groups]
     states = slots[:, [place.offset + WORD_STATE for place in places]].cpu().numpy().view(np.uint64)
     short = _shortened(table, states)
@@ -178,12 +191,12 @@ def fetch(slots: Any, table: SiteTable, meta: dict[str, Any]) -> Recording:
     return Recording(np.concatenate(rows, axis=1).view(np.uint64), short, meta)
 
 
-def _launched(first_line: np.ndarray, table: SiteTable) -> int | None:
-    """How many lines the launch has, by the first one; None if its CTA opened no row."""
+def _launched(first_line: np.ndarray, table: SiteTable, most: int) -> int | None:
+    """How many lines the launch has, ``most`` at most, by the first one; None if its CTA opened no row."""
     if first_line.size == 0 or int(first_line[0, WORD_STATE]) & 0xFFFFFFFF not in (STATE_OPEN, STATE_DONE):
         return None
     xy, z = int(first_line[0, WORD_GRID_XY]), int(first_line[0, WORD_GRID_Z])
-    return len(table.choice.numbers((xy & 0xFFFFFFFF) * (xy >> 32) * z))
+    return len(table.choice.numbers((xy & 0xFFFFFFFF) * (xy >> 32) * z, most))
 
 
 def _stored(states: np.ndarray, capacity: Any) -> np.ndarray:

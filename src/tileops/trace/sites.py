@@ -13,7 +13,7 @@ from typing import Any
 
 from .choice import Choice
 from .errors import TraceError
-from .slots import MAX_SITES, GroupLayout
+from .slots import MAX_SITES, SPARE_RECORDS, GroupLayout
 
 ATTRIBUTE = "tileops.trace"
 VERSION = 2
@@ -94,6 +94,8 @@ class SiteTable:
         sites: for each site, the events that share its record, in order, each as (kind, position in ``ranges``).
         keep_last: whether a full row keeps its last records, in a ring, instead of the first ones.
         choice: which CTAs are recorded.
+        stored: for each site, how many records are stored right behind its clock read: 0 where its own is held back,
+            more than one where others were.
     """
 
     kernel: str
@@ -105,6 +107,7 @@ class SiteTable:
     edges: tuple[Edge, ...]
     keep_last: bool = False
     choice: Choice = field(default_factory=Choice)
+    stored: tuple[int, ...] = ()
 
     @property
     def line_words(self) -> int:
@@ -136,6 +139,8 @@ class SiteTable:
             or not all(r.group in range(len(self.groups)) and r.payload in ("", "i", "u", "f") for r in self.ranges)
             or not all(r.depth in range(1 << 15) and isinstance(r.instant, bool) for r in self.ranges)
             or not all(r.total is None or 0 <= int(r.total) < 1 << 62 for r in self.ranges)
+            or (self.stored and len(self.stored) != len(self.sites))
+            or not all(count in range(SPARE_RECORDS + 2) for count in self.stored)
             or not all(events and len({r.group for _, r in events}) == 1 for events in sites)
             or not all(kind in ((INSTANT,) if r.instant else (BEGIN, END)) for events in sites for kind, r in events)
             or not all({edge.src, edge.dst} <= names and abs(edge.shift) < 1 << 31 for edge in self.edges)
@@ -168,6 +173,7 @@ class SiteTable:
                 edges=tuple(Edge(**e) for e in raw["edges"]),
                 keep_last=raw["keep_last"],
                 choice=Choice(raw["choice"]["kind"], tuple(raw["choice"]["numbers_of_kind"])),
+                stored=tuple(raw["stored"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TraceError(f"not a site table of tileops: {error!r}") from error

@@ -25,6 +25,9 @@ STATE_DONE = 0x5452444E
 # The device's counter of records stops here instead of wrapping to a value that would pass the bounds check again.
 COUNT_LIMIT = 0xFFFFFFF0
 
+# The recorder checks once for a batch of records whether its first one fits; so many others may follow it.
+SPARE_RECORDS = 3
+
 # Header words: 0 state | records << 32, 1 events | SM << 32, 2 clock at begin, 3 timer at begin (ns), 4 clock at end,
 # 5 timer at end, 6 grid x | grid y << 32, 7 grid z.
 WORD_STATE, WORD_EVENTS, WORD_BEGIN, WORD_BEGIN_NS, WORD_END, WORD_END_NS, WORD_GRID_XY, WORD_GRID_Z = range(8)
@@ -46,11 +49,11 @@ class GroupLayout:
 
     @property
     def row_words(self) -> int:
-        """Words in the row: the header, the records, and room for one more, see ``Recorder::pair``.
+        """Words in the row: the header, the records, and room for what a batch may store past them.
 
         A multiple of 8, so that every row starts at a 64-byte boundary.
         """
-        return HEADER_WORDS + -(-(self.capacity + 1) * self.record_words // 8) * 8
+        return HEADER_WORDS + -(-(self.capacity + SPARE_RECORDS) * self.record_words // 8) * 8
 
     @property
     def end(self) -> int:

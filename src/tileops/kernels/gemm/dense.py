@@ -105,8 +105,8 @@ def build_gemm(
         rows = block_m // consumers  # of a consumer
         threads = WARPGROUP * (1 + consumers)
         k_tiles = -(-k // block_k)
-        # Whole turns around the ring and what is left of one, stage by stage in the code: a consumer that took the stage
-        # and the phase from ki spent two thirds of its cycles on that and on addresses, and 128x2112x7168 3% more time.
+        # Whole turns around the ring, and what is left of one, stage by stage in the code. With the stage and the phase
+        # computed from ki, a consumer of small tiles took longer to issue its WGMMAs than they take.
         turns, rest = divmod(k_tiles, stages)
 
         @T.macro

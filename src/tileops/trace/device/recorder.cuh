@@ -55,15 +55,15 @@ __device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payl
 // A row keeps its first records, or its last ones (kKeepLast; the capacity is a power of two then).
 template <u32 kCapacity, u32 kRecordBytes, bool kKeepLast, u32 kLead, u32 kThreadsX>
 struct Recorder {
-  u64 row;        // address of the header
-  u32 count;      // records attempted
-  u32 limit;      // records that may be stored: the capacity in the elected thread, 0 elsewhere
-  u32 shared;     // events attempted less records attempted: markers that shared another's record
-  u64 held;       // the record that waits for the next one, see pairs.py
-  u32 held_word;  // its payload
+  u64 row;          // address of the header
+  u32 count;        // records attempted
+  u32 limit;        // records that may be stored: the capacity in the elected thread, 0 elsewhere
+  u32 shared;       // events attempted less records attempted: markers that shared another's record
+  u64 held[3];      // records that wait to be stored with the next one, see batches.py; in registers, as all of this
+  u32 payloads[3];  // theirs
 
   __device__ __forceinline__ Recorder(u64 first_row, bool recorded, u32 grid_x, u32 grid_y, u32 grid_z)
-      : row(first_row), count(0), limit(recorded && is_elected() ? kCapacity : 0), shared(0), held(0), held_word(0) {
+      : row(first_row), count(0), limit(recorded && is_elected() ? kCapacity : 0), shared(0), held{}, payloads{} {
     if (limit != 0) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row, kStateOpen, pack(0, sm_id()));
@@ -83,42 +83,29 @@ struct Recorder {
     }
   }
 
-  __device__ __forceinline__ void mark(u32 site, u32 events) {
-    store(slot(count), stamped(site));
-    advance(1, events);
-  }
-
-  __device__ __forceinline__ void mark(u32 site, u32 events, u32 payload) {
-    store(slot(count), stamped(site), payload);
-    advance(1, events);
-  }
-
-  __device__ __forceinline__ void hold(u32 site, u32 events) {
-    held = stamped(site);
+  // Keeps a record as the kAt-th of the next batch.
+  template <int kAt>
+  __device__ __forceinline__ void hold(u32 site, u32 events, u32 payload = 0) {
+    held[kAt] = stamped(site);
+    payloads[kAt] = payload;
     shared += events;
   }
 
-  __device__ __forceinline__ void hold(u32 site, u32 events, u32 payload) {
-    hold(site, events);
-    held_word = payload;
-  }
-
-  __device__ __forceinline__ void pair(u32 site, u32 events) {
+  // Stores a record behind the kRecords - 1 that were held.
+  template <int kRecords>
+  __device__ __forceinline__ void mark(u32 site, u32 events, u32 payload = 0) {
     const u64 record = stamped(site);
-    if constexpr (kRecordBytes == 16) {
-      store_both(record, 0);
-    } else if constexpr (kKeepLast) {
-      store(slot(count), held);
-      store(slot(count + 1), record);
+    if constexpr (kKeepLast) {
+      for (int k = 0; k < kRecords - 1; ++k) store<1>((count + k) & (kCapacity - 1), held[k], payloads[k]);
+      store<1>((count + kRecords - 1) & (kCapacity - 1), record, payload);
     } else {
-      store(count, held, record);
+      store<kRecords>(count, record, payload);
     }
-    advance(2, events);
-  }
-
-  __device__ __forceinline__ void pair(u32 site, u32 events, u32 payload) {
-    store_both(stamped(site), payload);
-    advance(2, events);
+    // The counter saturates, so that it can never wrap to a value that passes the bounds check again. Addition and
+    // minimum are one instruction on Hopper.
+    const u32 next = count + kRecords;
+    count = next < kCountLimit ? next : kCountLimit;
+    shared += events - kRecords;
   }
 
  private:
@@ -146,81 +133,109 @@ struct Recorder {
     return record;
   }
 
-  // Where the n-th record goes: inside the row in any case, or at the limit and above, where nothing is stored.
-  static __device__ __forceinline__ u32 slot(u32 n) { return kKeepLast ? n & (kCapacity - 1) : n; }
-
-  // The bounds check, the election and the store are one predicated instruction sequence without a branch: a branch
-  // around the store was slower (66 cycles against 27 in the first designs).
-  __device__ __forceinline__ void store(u32 at, u64 record) const {
-    asm volatile(
-        "{\n\t"
-        ".reg .pred p;\n\t"
-        ".reg .b64 place;\n\t"
-        "setp.lt.u32 p, %0, %1;\n\t"
-        "mad.wide.u32 place, %0, %3, %2;\n\t"
-        "@p st.global.b64 [place + 64], %4;\n\t"
-        "}" ::"r"(at), "r"(limit), "l"(row), "n"(kRecordBytes), "l"(record)
-        : "memory");
-  }
-
+  // Stores a record and the kRecords - 1 held ones ahead of it, the first of them at `at`.
+  //
+  // The bounds check, the election and the stores are one predicated instruction sequence without a branch: a branch
+  // around the store was slower (66 cycles against 27 in the first designs). Behind a row's last record there is room
+  // for three more, so that one check is enough for all. The address is computed from the count, so that it lies inside
+  // the row in any case. One statement for each number of records: of several, ptxas made several checks and waits.
+  template <int kRecords>
   __device__ __forceinline__ void store(u32 at, u64 record, u32 payload) const {
-    asm volatile(
-        "{\n\t"
-        ".reg .pred p;\n\t"
-        ".reg .b32 low, high;\n\t"
-        ".reg .b64 place;\n\t"
-        "setp.lt.u32 p, %0, %1;\n\t"
-        "mad.wide.u32 place, %0, 16, %2;\n\t"
-        "mov.b64 {low, high}, %3;\n\t"
-        "@p st.global.v4.b32 [place + 64], {low, high, %4, %4};\n\t"
-        "}" ::"r"(at), "r"(limit), "l"(row), "l"(record), "r"(payload)
-        : "memory");
-  }
-
-  // Two neighbours with one bounds check: behind the row's last record there is room for one more.
-  __device__ __forceinline__ void store(u32 at, u64 first, u64 second) const {
-    asm volatile(
-        "{\n\t"
-        ".reg .pred p;\n\t"
-        ".reg .b64 place;\n\t"
-        "setp.lt.u32 p, %0, %1;\n\t"
-        "mad.wide.u32 place, %0, 8, %2;\n\t"
-        "@p st.global.b64 [place + 64], %3;\n\t"
-        "@p st.global.b64 [place + 72], %4;\n\t"
-        "}" ::"r"(at), "r"(limit), "l"(row), "l"(first), "l"(second)
-        : "memory");
-  }
-
-  __device__ __forceinline__ void store(u32 at, u64 first, u32 first_payload, u64 second, u32 second_payload) const {
-    asm volatile(
-        "{\n\t"
-        ".reg .pred p;\n\t"
-        ".reg .b32 low, high, low2, high2;\n\t"
-        ".reg .b64 place;\n\t"
-        "setp.lt.u32 p, %0, %1;\n\t"
-        "mad.wide.u32 place, %0, 16, %2;\n\t"
-        "mov.b64 {low, high}, %3;\n\t"
-        "mov.b64 {low2, high2}, %5;\n\t"
-        "@p st.global.v4.b32 [place + 64], {low, high, %4, %4};\n\t"
-        "@p st.global.v4.b32 [place + 80], {low2, high2, %6, %6};\n\t"
-        "}" ::"r"(at), "r"(limit), "l"(row), "l"(first), "r"(first_payload), "l"(second), "r"(second_payload)
-        : "memory");
-  }
-
-  __device__ __forceinline__ void store_both(u64 record, u32 payload) const {
-    if constexpr (kKeepLast) {
-      store(slot(count), held, held_word);
-      store(slot(count + 1), record, payload);
-    } else {
-      store(count, held, held_word, record, payload);
+    if constexpr (kRecordBytes == 8 && kRecords == 1) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 8, %2;\n\t"
+          "@p st.global.b64 [place + 64], %3;\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(record)
+          : "memory");
+    } else if constexpr (kRecordBytes == 8 && kRecords == 2) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 8, %2;\n\t"
+          "@p st.global.b64 [place + 64], %3;\n\t"
+          "@p st.global.b64 [place + 72], %4;\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(held[0]), "l"(record)
+          : "memory");
+    } else if constexpr (kRecordBytes == 8 && kRecords == 3) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 8, %2;\n\t"
+          "@p st.global.b64 [place + 64], %3;\n\t"
+          "@p st.global.b64 [place + 72], %4;\n\t"
+          "@p st.global.b64 [place + 80], %5;\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(held[0]), "l"(held[1]), "l"(record)
+          : "memory");
+    } else if constexpr (kRecordBytes == 8 && kRecords == 4) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 8, %2;\n\t"
+          "@p st.global.b64 [place + 64], %3;\n\t"
+          "@p st.global.b64 [place + 72], %4;\n\t"
+          "@p st.global.b64 [place + 80], %5;\n\t"
+          "@p st.global.b64 [place + 88], %6;\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(held[0]), "l"(held[1]), "l"(held[2]), "l"(record)
+          : "memory");
+    } else if constexpr (kRecordBytes == 16 && kRecords == 1) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 16, %2;\n\t"
+          "@p st.global.v2.b64 [place + 64], {%3, %4};\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(record), "l"((u64)payload)
+          : "memory");
+    } else if constexpr (kRecordBytes == 16 && kRecords == 2) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 16, %2;\n\t"
+          "@p st.global.v2.b64 [place + 64], {%3, %4};\n\t"
+          "@p st.global.v2.b64 [place + 80], {%5, %6};\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(held[0]), "l"((u64)payloads[0]), "l"(record), "l"((u64)payload)
+          : "memory");
+    } else if constexpr (kRecordBytes == 16 && kRecords == 3) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 16, %2;\n\t"
+          "@p st.global.v2.b64 [place + 64], {%3, %4};\n\t"
+          "@p st.global.v2.b64 [place + 80], {%5, %6};\n\t"
+          "@p st.global.v2.b64 [place + 96], {%7, %8};\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(held[0]), "l"((u64)payloads[0]), "l"(held[1]),
+          "l"((u64)payloads[1]), "l"(record), "l"((u64)payload)
+          : "memory");
+    } else if constexpr (kRecordBytes == 16 && kRecords == 4) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred p;\n\t"
+          ".reg .b64 place;\n\t"
+          "setp.lt.u32 p, %0, %1;\n\t"
+          "mad.wide.u32 place, %0, 16, %2;\n\t"
+          "@p st.global.v2.b64 [place + 64], {%3, %4};\n\t"
+          "@p st.global.v2.b64 [place + 80], {%5, %6};\n\t"
+          "@p st.global.v2.b64 [place + 96], {%7, %8};\n\t"
+          "@p st.global.v2.b64 [place + 112], {%9, %10};\n\t"
+          "}" ::"r"(at), "r"(limit), "l"(row), "l"(held[0]), "l"((u64)payloads[0]), "l"(held[1]),
+          "l"((u64)payloads[1]), "l"(held[2]), "l"((u64)payloads[2]), "l"(record), "l"((u64)payload)
+          : "memory");
     }
-  }
-
-  // The counter saturates, so that it can never wrap to a value that passes the bounds check again.
-  __device__ __forceinline__ void advance(u32 records, u32 events) {
-    const u32 next = count + records;  // add and minimum become one instruction on Hopper, and fold in unrolled loops
-    count = next < kCountLimit ? next : kCountLimit;
-    shared += events - records;
   }
 };
 
@@ -233,16 +248,24 @@ struct Recorder {
 // Variadic, because a payload's C++ may hold commas that no parentheses protect.
 #define tileops_i32(...) tileops_trace::bits(__VA_ARGS__)
 #define tileops_f32(...) tileops_trace::bits((float)(__VA_ARGS__))
-#define tileops_mark(group, site, events) tileops_recorder_##group.mark(site, events)
-#define tileops_mark_i32(group, site, events, ...) tileops_recorder_##group.mark(site, events, tileops_i32(__VA_ARGS__))
-#define tileops_mark_f32(group, site, events, ...) tileops_recorder_##group.mark(site, events, tileops_f32(__VA_ARGS__))
-#define tileops_mark_held(group, site, events) tileops_recorder_##group.hold(site, events)
-#define tileops_mark_held_i32(group, site, events, ...) \
-  tileops_recorder_##group.hold(site, events, tileops_i32(__VA_ARGS__))
-#define tileops_mark_held_f32(group, site, events, ...) \
-  tileops_recorder_##group.hold(site, events, tileops_f32(__VA_ARGS__))
-#define tileops_mark_paired(group, site, events) tileops_recorder_##group.pair(site, events)
-#define tileops_mark_paired_i32(group, site, events, ...) \
-  tileops_recorder_##group.pair(site, events, tileops_i32(__VA_ARGS__))
-#define tileops_mark_paired_f32(group, site, events, ...) \
-  tileops_recorder_##group.pair(site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark(group, ...) tileops_recorder_##group.mark<1>(__VA_ARGS__)
+#define tileops_mark_i32(group, site, events, ...) tileops_mark(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_f32(group, site, events, ...) tileops_mark(group, site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_held0(group, ...) tileops_recorder_##group.hold<0>(__VA_ARGS__)
+#define tileops_mark_held0_i32(group, site, events, ...) tileops_mark_held0(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_held0_f32(group, site, events, ...) tileops_mark_held0(group, site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_held1(group, ...) tileops_recorder_##group.hold<1>(__VA_ARGS__)
+#define tileops_mark_held1_i32(group, site, events, ...) tileops_mark_held1(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_held1_f32(group, site, events, ...) tileops_mark_held1(group, site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_held2(group, ...) tileops_recorder_##group.hold<2>(__VA_ARGS__)
+#define tileops_mark_held2_i32(group, site, events, ...) tileops_mark_held2(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_held2_f32(group, site, events, ...) tileops_mark_held2(group, site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_store2(group, ...) tileops_recorder_##group.mark<2>(__VA_ARGS__)
+#define tileops_mark_store2_i32(group, site, events, ...) tileops_mark_store2(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_store2_f32(group, site, events, ...) tileops_mark_store2(group, site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_store3(group, ...) tileops_recorder_##group.mark<3>(__VA_ARGS__)
+#define tileops_mark_store3_i32(group, site, events, ...) tileops_mark_store3(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_store3_f32(group, site, events, ...) tileops_mark_store3(group, site, events, tileops_f32(__VA_ARGS__))
+#define tileops_mark_store4(group, ...) tileops_recorder_##group.mark<4>(__VA_ARGS__)
+#define tileops_mark_store4_i32(group, site, events, ...) tileops_mark_store4(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_mark_store4_f32(group, site, events, ...) tileops_mark_store4(group, site, events, tileops_f32(__VA_ARGS__))

@@ -106,7 +106,7 @@ static int32_t tileops_close(int32_t group) {
   return 0;
 }
 
-// Blocks run on their own here: nothing is won by keeping a record back, so halves of pairs are markers like any other.
+// Blocks run on their own here: nothing is won by keeping a record back, so the markers of a batch are like any other.
 #define TILEOPS_MARKS(suffix)                                                                             \
   static int32_t tileops_mark##suffix(int32_t group, int32_t site, int32_t events) {                      \
     tileops_trace::mark(group, site, events, 0);                                                          \
@@ -124,7 +124,11 @@ static int32_t tileops_close(int32_t group) {
   }
 
 TILEOPS_MARKS()
-TILEOPS_MARKS(_held)
-TILEOPS_MARKS(_paired)
+TILEOPS_MARKS(_held0)
+TILEOPS_MARKS(_held1)
+TILEOPS_MARKS(_held2)
+TILEOPS_MARKS(_store2)
+TILEOPS_MARKS(_store3)
+TILEOPS_MARKS(_store4)
 
 }  // extern "C"
