@@ -43,14 +43,13 @@ def main() -> None:
     from tileops.kernels.gemm import build_gemm
     from tileops.kernels.gemm.dense import default_config
     from tileops.trace import trace
-    from tileops.trace.perturbation import measure
 
     print(torch.cuda.get_device_name())
     for m, n, k in SHAPES:
         a = torch.randn(m, k, device="cuda", dtype=torch.float16)
         b = torch.randn(n, k, device="cuda", dtype=torch.float16)
         stripped, traced = (build_gemm(m, n, k, traced=on)(**default_config(m, n, k)) for on in (False, True))
-        print(f"\n{m}x{n}x{k}: {measure(stripped, traced, (a, b), 40)}")
+        print(f"\n{m}x{n}x{k}: {trace.perturbation(stripped, traced, (a, b), 40)}")
         latest: list[Any] = []
 
         def run() -> None:

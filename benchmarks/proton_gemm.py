@@ -32,8 +32,8 @@ BUFFERS = ("shared", "global")
 WARPS_A_GROUP = 4
 SCOPES = 2  # an iteration
 MARKER_BYTES = 8  # in Proton's buffer
-LAUNCHES = 4
-HOST_SAMPLES = 3
+LAUNCHES = 2
+HOST_SAMPLES = 2
 
 
 @dataclass

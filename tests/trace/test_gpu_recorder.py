@@ -222,7 +222,7 @@ def test_a_failed_launch_says_that_its_events_are_lost(fault: str, tmp_path: Pat
         @T.prim_func
         def kernel(x: T.Tensor((1,), "float32"), y: T.Tensor((1,), "float32")):
             with T.Kernel(2, threads=32) as bx:
-                T.import_source('#define give_up() asm volatile("trap;")')
+                T.import_source('#define give_up() asm volatile("trap;")\\n')
                 with trace.range("before"):
                     y[0] = x[0]
                 {body}

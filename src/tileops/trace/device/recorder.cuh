@@ -15,7 +15,6 @@ typedef unsigned long long u64;
 constexpr u32 kStateOpen = 0x54524F50u;
 constexpr u32 kStateDone = 0x5452444Eu;
 constexpr u32 kCountLimit = 0xFFFFFFF0u;
-constexpr u64 kHeaderBytes = 64;
 
 // 64 bits of the clock, not 32: on Hopper CS2R delivers sooner than CS2R.32.
 __device__ __forceinline__ u64 clock_now() {
