@@ -651,6 +651,14 @@ def test_trouble_is_loud(show: Callable[..., Opened]) -> None:
     assert opened.facts("#cta-facts")["Clock, measured"] == MISSING
 
 
+def test_what_a_ring_dropped_came_ahead_of_what_it_kept(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.troubled()
+    timeline.meta["keep"] = "last"
+    opened = show(timeline)
+    opened.open(1)
+    assert "producer: 7 events dropped ahead of the last 10." in opened.alerts("#cta-alerts")
+
+
 def test_cut_ranges_are_hatched_and_torn(show: Callable[..., Opened]) -> None:
     opened = show(synthetic.troubled())
     opened.open(1)

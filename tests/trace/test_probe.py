@@ -123,6 +123,15 @@ def test_a_recording_keeps_the_cost_of_the_device_that_recorded(measured: Any, t
     assert loaded.meta["probe"]["behind"] == {"plain": [14.0] * 5, "payload": [19.0] * 5}
 
 
+def test_a_cost_that_depends_on_the_place_says_from_what_to_what() -> None:
+    behind = {"plain": [4.6, 25.2, 26.4, 25.8, 25.2], "payload": [9.1, 32.6, 34.8, 33.7, 32.6]}
+    meta = {"probe": {"plain": 15.5, "payload": 22.0, "behind": behind, "device": "a GPU"}}
+    said = "a record costs 16 cycles (22 with a payload), by its place 5 to 26 (9 to 35), measured on a GPU"
+    assert told(meta)[0] == said
+    meta["probe"]["behind"] = {"plain": "?"}
+    assert told(meta)[0] == "a record costs 16 cycles (22 with a payload), measured on a GPU"
+
+
 @pytest.mark.parametrize("meta", [
     {}, {"probe": None}, {"probe": []}, {"probe": {"plain": 3.0}}, {"probe": {"plain": "3", "payload": 4}},
     {"probe": {"plain": float("nan"), "payload": 4.0}, "perturbation": {"ratio": 1.0}, "slots_bytes": "many"},

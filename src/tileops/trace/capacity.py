@@ -17,6 +17,8 @@ def slots_bytes(compiled: Any, inputs: Sequence[Any]) -> int:
     """See :meth:`tileops.trace.namespace.Trace.slots_bytes`; ``compiled`` was built for tracing."""
     from tilelang import tvm
 
+    if not isinstance(inputs, (list, tuple)):
+        raise TraceError(f"inputs must be a list of the kernel's arguments, got {type(inputs).__name__}")
     func = compiled.prim_func
     buffer = func.buffer_map[func.params[-1]]
     extents = list(buffer.shape)

@@ -62,11 +62,11 @@ class Choice:
         if isinstance(ctas, slice):
             return cls("stride", _bounds(ctas))
         try:
-            numbers = sorted({*ctas})
+            numbers = sorted({*ctas}) if not isinstance(ctas, (bytes, dict)) else None
         except TypeError:
-            raise TraceError(
-                f"ctas must be a list of CTAs' numbers, a slice, {ONE_PER_SM!r} or {OUTER_WAVES!r}, got {ctas!r}"
-            ) from None
+            numbers = None
+        if numbers is None:
+            raise TraceError(_kinds(ctas))
         if not numbers or not all(_is_number(number) for number in numbers):
             raise TraceError(f"ctas: CTAs are numbered 0, 1, ... and one at least must be chosen, got {ctas!r}")
         if len(numbers) > LONGEST_LIST:
@@ -156,6 +156,33 @@ def check_keep(where: str, keep: Any) -> None:
     """Raises TraceError if ``keep`` does not say which events of a full row stay."""
     if keep not in ("first", "last"):
         raise TraceError(f'{where}: keep must be "first" or "last" (which events of a full row stay), got {keep!r}')
+
+
+def checked_ctas(where: str, ctas: Ctas) -> Ctas:
+    """A choice of CTAs that can be kept: what an iterator or a list of the caller's holds now.
+
+    Raises:
+        TraceError: if it is none.
+    """
+    kept = ctas if ctas is None or isinstance(ctas, (str, slice)) else _numbers(where, ctas)
+    try:
+        Choice.of(kept, lambda: 1)
+    except TraceError as error:
+        raise TraceError(f"{where}: {error}") from None
+    return kept
+
+
+def _numbers(where: str, ctas: Any) -> Any:
+    try:
+        if not isinstance(ctas, (bytes, dict)):
+            return tuple(ctas)
+    except TypeError:
+        pass
+    raise TraceError(f"{where}: {_kinds(ctas)}")
+
+
+def _kinds(ctas: Any) -> str:
+    return f"ctas must be a list of CTAs' numbers, a slice, {ONE_PER_SM!r} or {OUTER_WAVES!r}, got {ctas!r}"
 
 
 def _bounds(ctas: slice) -> tuple[int, int, int]:

@@ -101,7 +101,13 @@ def decode_lines(
         groups=sites.vocabularies["group"],
         axis_error_ns=axis.error_ns,
         never_fired=_never_fired(slices["site"], instants["site"], rows),
-        meta={"kernel": table.kernel, "target": table.target, "max_events": table.max_events, **(meta or {})},
+        meta={
+            "kernel": table.kernel,
+            "target": table.target,
+            "max_events": table.max_events,
+            "keep": "last" if table.keep_last else "first",
+            **(meta or {}),
+        },
     )
 
 
@@ -203,7 +209,12 @@ def _launched(header: np.ndarray, table: SiteTable) -> tuple[tuple[int, int, int
     kernel, states = table.kernel, _halves(header[..., WORD_STATE])[0]
     opened = (states == STATE_OPEN) | (states == STATE_DONE)
     if not opened.any():
-        raise TraceError(f"no CTA of kernel {kernel!r} opened its rows: this buffer holds no launch of it")
+        if table.choice.kind == "all":
+            raise TraceError(f"no CTA of kernel {kernel!r} opened its rows: this buffer holds no launch of it")
+        raise TraceError(
+            f"none of the CTAs of kernel {kernel!r} that were chosen opened its rows: either the grid of "
+            "this launch has none of them (build with another `ctas`), or this buffer holds no launch of it"
+        )
     first = header[opened][0]
     xy, z = int(first[WORD_GRID_XY]), int(first[WORD_GRID_Z])
     grid = (xy & 0xFFFFFFFF, xy >> 32, z)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import numpy as np
 import tilelang.language as T
 import torch
 from tilelang import tvm
@@ -35,6 +36,7 @@ LAUNCH_THREADS = "tl.launch_threads"
 DEFAULT_THREADS = 128  # what TileLang launches on CUDA where T.Kernel is given no `threads`
 SCHEDULE = "tl.ws_schedule"
 SWIZZLE = "threadblock_swizzle_pattern"  # the attribute that T.use_swizzle leaves
+MOST_EVENTS = 1 << 24  # a row of a quarter of a gigabyte; sizes are then far from the 32 bits that TIR counts with
 MAY_FAIL = (tirx.BufferLoad, tirx.Call, tirx.Div, tirx.FloorDiv, tirx.Mod, tirx.FloorMod)
 KINDS = {RANGE_BEGIN: BEGIN, RANGE_END: END, RECORD: INSTANT}
 PAYLOAD_SUFFIX = {"int32": "_i32", "float32": "_f32"}  # by type; a float constant comes as its bits
@@ -46,13 +48,20 @@ def strip(func: Any) -> Any:
     return func.with_body(_without_markers(func.body))
 
 
-def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None) -> Any:
+def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None, said_by: str = "") -> Any:
     """See :meth:`tileops.trace.namespace.Trace.lower`."""
     func = _prim_func(func)
     check_keep(str(author()), keep)
+    if isinstance(max_events, np.integer):
+        max_events = int(max_events)
     if isinstance(max_events, bool) or not isinstance(max_events, int) or max_events < 1:
         raise TraceError(
             f"{author()}: max_events must be an int of at least 1 (events per CTA and group), got {max_events!r}"
+        )
+    if max_events > MOST_EVENTS:
+        raise TraceError(
+            f"{author()}: max_events can be {MOST_EVENTS:,} at most (events per CTA and group), got {max_events:,}: "
+            'keep="last" keeps the last ones of more'
         )
     target = _target()
     found = read(func)
@@ -62,7 +71,7 @@ def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None) -> 
         _check_leads(found, launch)
     _warn(found)
     body, stored = batched(_chosen(_recording(tied(carried(func.body)), sites)))
-    choice = _choice(ctas, launch, target)
+    choice = _choice(ctas, launch, target, said_by)
     table = sites.table(func, found, target, max_events, keep == "last", choice, stored)
     if table.keep_last:
         _warn_of_arrows(found, table)
@@ -368,8 +377,8 @@ def _slots(launch: _Launch, func: Any, table: SiteTable, target: str) -> Any:
     return tirx.decl_buffer(shape, "int64", name=_unused_name(func, "slots"))
 
 
-def _choice(ctas: Any, launch: _Launch, target: str) -> Choice:
-    """The author's choice of CTAs, if the grid has one of them."""
+def _choice(ctas: Any, launch: _Launch, target: str, said_by: str) -> Choice:
+    """A choice of CTAs, if the grid has one of them; made by the author, or ``said_by`` another call."""
     try:
         choice = Choice.of(ctas, lambda: _multiprocessors(target))
     except TraceError as error:
@@ -378,7 +387,8 @@ def _choice(ctas: Any, launch: _Launch, target: str) -> Choice:
     if isinstance(total, tirx.IntImm):
         beyond = [number for number in choice.numbers_of_kind if choice.kind == "list" and number >= int(total)]
         if beyond or len(choice.numbers(int(total))) == 0:
-            raise TraceError(f"{author()}: ctas: the grid has CTAs 0 to {int(total) - 1}, got {ctas!r}")
+            of = f" of {said_by}" if said_by else ""
+            raise TraceError(f"{author()}: ctas{of}: the grid has CTAs 0 to {int(total) - 1}, got {ctas!r}")
     return choice
 
 

@@ -17,8 +17,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import capacity, launching
-from .choice import Choice, check_keep
+from .choice import check_keep, checked_ctas
 from .errors import TraceError, TraceWarning
 from .pending import Launch, Pending
 from .sites import SiteTable
@@ -82,14 +84,14 @@ class Trace:
         Raises:
             TraceError: if an argument makes no sense.
         """
-        if not isinstance(output, (str, Path)) or not str(output):
+        if not isinstance(output, (str, Path)) or not str(output) or "\0" in str(output):
             raise TraceError(f"enable: output must name a folder, got {output!r}")
         if dumps is not None and (isinstance(dumps, bool) or not isinstance(dumps, int) or dumps < 0):
             raise TraceError(f"enable: dumps must be a number of launches, or None for all, got {dumps!r}")
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise TraceError(f"enable: every must be an int of at least 1, got {every!r}")
         check_keep("enable", keep)
-        Choice.of(ctas, lambda: 1)
+        ctas = checked_ctas("enable", ctas)
         with self._lock:
             self._enabled, self._output = True, str(output)
             self._keep, self._ctas = keep, ctas
@@ -212,7 +214,11 @@ class Trace:
         ctas: Ctas = None,
     ) -> Any:
         """:meth:`lower` when traced, else :meth:`strip`. ``traced=None`` follows the switch."""
-        return self.lower(func, max_events, keep=keep, ctas=ctas) if self._traced(traced) else self.strip(func)
+        if self._traced(traced):
+            return self.lower(func, max_events, keep=keep, ctas=ctas)
+        check_keep("finalize", "first" if keep is None else keep)
+        checked_ctas("finalize", ctas)
+        return self.strip(func)
 
     def lower(
         self, func: Any, max_events: int = DEFAULT_MAX_EVENTS, *, keep: str | None = None, ctas: Ctas = None
@@ -240,7 +246,9 @@ class Trace:
         """
         from . import lowering
 
-        keep, ctas = self._keep if keep is None else keep, self._ctas if ctas is None else ctas
+        keep = self._keep if keep is None else keep
+        if ctas is None:
+            return lowering.lower(func, max_events, keep, self._ctas, said_by="trace.enable")
         return lowering.lower(func, max_events, keep, ctas)
 
     def strip(self, func: Any) -> Any:
@@ -473,6 +481,8 @@ class Trace:
     # ----------------------------------------------------------------------------------------------------------------
 
     def _traced(self, traced: bool | None) -> bool:
+        if traced is not None and not isinstance(traced, (bool, np.bool_)):
+            raise TraceError(f"traced must be True, False, or None for the switch, got {traced!r}")
         return self._enabled if traced is None else bool(traced)
 
     def _checked_size(
@@ -542,7 +552,8 @@ def _probe_meta(target: str, slots: Any) -> dict[str, Any]:
         cost = probe_cost(target, str(slots.device))
     except TraceError as error:
         return {"error": str(error)}
-    return {**asdict(cost), "device": launching.device_name(slots)}
+    behind = {kind: list(cycles) for kind, cycles in cost.behind.items()}
+    return {**asdict(cost), "behind": behind, "device": launching.device_name(slots)}
 
 
 def _claim(folder: Path, stem: str) -> Path:

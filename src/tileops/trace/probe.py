@@ -126,10 +126,11 @@ def _kernel(target: str) -> Any:
     from .namespace import trace
 
     outputs = trace.out_idx(1, True)
+    everything: dict[str, Any] = {"keep": "first", "ctas": slice(None)}  # whatever trace.enable was told
     if target == "cuda":
-        return tilelang.compile(trace.lower(probe(32), EVENTS), out_idx=outputs)
+        return tilelang.compile(trace.lower(probe(32), EVENTS, **everything), out_idx=outputs)
     with tilelang.tvm.target.Target("c"):
-        func = trace.lower(probe(1), EVENTS)
+        func = trace.lower(probe(1), EVENTS, **everything)
     return tilelang.compile(func, out_idx=outputs, target="c", execution_backend="cython")
 
 

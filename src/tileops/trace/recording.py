@@ -96,6 +96,7 @@ class Recording:
                 file = io.BytesIO()
                 np.lib.format.write_array(file, array, allow_pickle=False)
                 members[_member(number, name)] = file.getvalue()
+        path = _as_path(path)
         try:
             with zipfile.ZipFile(path, "w") as archive:
                 for name, content in members.items():
@@ -113,6 +114,7 @@ class Recording:
         Raises:
             TraceError: if the file is missing, truncated, damaged, no recording, or of a newer version.
         """
+        path = _as_path(path)
         try:
             with zipfile.ZipFile(path) as archive:
                 unpacked = sum(member.file_size for member in archive.infolist())
@@ -144,6 +146,12 @@ class Recording:
                 arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
             _unpack(arrays, lines, group.layout)
         return cls(lines, table, index["meta"])
+
+
+def _as_path(path: Any) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise TraceError(f"a recording's path must be a text or a Path, got {path!r}")
+    return Path(path)
 
 
 def _costs(table: SiteTable, probe: dict[str, Any]) -> np.ndarray:

@@ -34,7 +34,21 @@ def record_cost(meta: dict[str, Any]) -> str:
         return "cost of a record unknown: the recording does not say"
     where = f", measured on {probe['device']}" if "device" in probe else ""
     taken = ", taken out of all ranges" if meta.get("compensated") is True else ""
-    return f"a record costs {plain:.0f} cycles ({payload:.0f} with a payload){where}{taken}"
+    return f"a record costs {plain:.0f} cycles ({payload:.0f} with a payload){_by_place(probe)}{where}{taken}"
+
+
+def _by_place(probe: dict[str, Any]) -> str:
+    """From what to what it costs, by whether it is held back or stored, where that is known and makes a difference."""
+    behind = probe.get("behind")
+    spans = []
+    for kind in ("plain", "payload"):
+        cycles = behind.get(kind) if isinstance(behind, dict) else None
+        if not isinstance(cycles, (list, tuple)) or not cycles or not all(map(_is_number, cycles)):
+            return ""
+        spans.append(f"{min(cycles):.0f} to {max(cycles):.0f}")
+    if all(span.split(" to ")[0] == span.split(" to ")[1] for span in spans):
+        return ""
+    return f", by its place {spans[0]} ({spans[1]})"
 
 
 def perturbation(meta: dict[str, Any]) -> str:

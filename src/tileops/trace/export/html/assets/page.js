@@ -262,7 +262,8 @@ class Page {
     for (const row of this.events.rows) {
       if (row.dropped) {
         const lost = counted(row.dropped, "event");
-        alerts.push(["bad", `${shown(row.group)}: ${lost} dropped after the first ${integer(row.recorded)}.`]);
+        const which = head.meta.keep === "last" ? "ahead of the last" : "after the first";
+        alerts.push(["bad", `${shown(row.group)}: ${lost} dropped ${which} ${integer(row.recorded)}.`]);
       }
     }
     const cut = this.events.slices.cut.reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0);
