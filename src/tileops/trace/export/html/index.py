@@ -108,12 +108,12 @@ def _row(name: str, headline: Headline) -> list[listing.Cell]:
     count = f"{headline.ctas:,} CTAs" if headline.ctas != 1 else "1 CTA"
     dropped = [f"{headline.dropped:,}"]
     if headline.unfinished:
-        dropped.append(f"{headline.unfinished:,} CTAs unfinished")
+        dropped.append(f"{headline.unfinished:,} unfinished")
     return [
         listing.Cell([headline.kernel or "kernel"], listing.url(name)),
         listing.Cell([name.removesuffix(".html")]),
-        listing.Cell([headline.grid, count]),
-        listing.Cell([_date(headline.date)]),
+        listing.Cell([headline.grid, count], classes="whole"),
+        listing.Cell(_date(headline.date), classes="whole"),
         listing.Cell([headline.device or "unknown"]),
         listing.Cell([f"{headline.events:,}"], classes="number"),
         listing.Cell(dropped, classes="number bad" if headline.dropped or headline.unfinished else "number"),
@@ -122,13 +122,14 @@ def _row(name: str, headline: Headline) -> list[listing.Cell]:
     ]
 
 
-def _date(text: str) -> str:
-    """A date in UTC, easier on the eye than ISO 8601; anything else as it is."""
+def _date(text: str) -> list[str]:
+    """A date's day and time, in UTC; anything else as it is."""
     try:
         date = datetime.datetime.fromisoformat(text)
-        return f"{date.astimezone(_UTC):%Y-%m-%d %H:%M:%S} UTC" if date.tzinfo else text
+        utc = date.astimezone(_UTC) if date.tzinfo else date
+        return [f"{utc:%Y-%m-%d}", f"{utc:%H:%M:%S}{' UTC' if date.tzinfo else ''}"]
     except (ValueError, OverflowError):
-        return text or "unknown"
+        return [text or "unknown"]
 
 
 def _put(index: Path, content: bytes) -> bool:
