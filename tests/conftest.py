@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +106,22 @@ def compile_cubin(nvcc: Path, tmp_path: Path) -> Callable[..., Path]:
         return cubin
 
     return compile_source
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, driven by playwright; skips the test where one of them is missing, and fails it in CI."""
+    binary = next((found for found in map(shutil.which, BROWSERS) if found), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if binary is None or sync_playwright is None:
+        missing = "Chromium" if binary is None else "playwright"
+        if os.environ.get("CI"):
+            pytest.fail(f"{missing} is missing, and CI must not skip what it shows")
+        pytest.skip(f"needs {missing}")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=binary, args=list(BROWSER_FLAGS))
+        yield started
+        started.close()

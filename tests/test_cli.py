@@ -19,7 +19,7 @@ def python(*arguments, **kwargs):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **kwargs)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["view", "--help"], ["--version"]])
 def test_help_needs_neither_torch_nor_tilelang(arguments):
     code = (
         "import atexit, sys\n"
@@ -75,7 +75,7 @@ def test_demo_on_the_cpu(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
 
     live, recorded = re.findall(r"^(\S+\.html)$", out, re.MULTILINE)
-    assert {live, recorded} == {str(path) for path in tmp_path.iterdir()}
+    assert {live, recorded, str(tmp_path / "index.html")} == {str(path) for path in tmp_path.iterdir()}
     before, after = out.split(recorded)
     # 16 blocks, and four tiles along K in each.
     rows = table_rows(before)
@@ -109,7 +109,7 @@ def test_demo_on_the_gpu(tmp_path, capsys):
     assert main(["demo", "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     (page,) = re.findall(r"^(\S+\.html)$", out, re.MULTILINE)
-    assert [str(path) for path in tmp_path.iterdir()] == [page]
+    assert {str(path) for path in tmp_path.iterdir()} == {page, str(tmp_path / "index.html")}
     assert {"tma", "arrive", "wait", "mma", "epilogue"} <= {name for _, _, name in table_rows(out)}
     assert ", 0 dropped" in out
 

@@ -23,7 +23,7 @@ class KernelTracing:
         self._before = self._pages()
 
     def _pages(self) -> set[Path]:
-        return set(self.folder.glob("*.html"))
+        return {page for page in self.folder.glob("*.html") if page.name != "index.html"}
 
     def _shown(self, path: Path) -> str:
         relative = os.path.relpath(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import stat
@@ -21,7 +20,6 @@ from plotly.offline import get_plotlyjs
 from tileops.trace import Table, Timeline
 from tileops.trace.export.html import export_html, render_html
 
-from ..conftest import BROWSER_FLAGS, BROWSERS
 from . import synthetic
 
 MINUS = "−"
@@ -132,24 +130,6 @@ def test_scripts() -> None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    binary = next((found for found in map(shutil.which, BROWSERS) if found), None)
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        sync_playwright = None
-    if binary is None or sync_playwright is None:
-        missing = "Chromium" if binary is None else "playwright"
-        if os.environ.get("CI"):
-            pytest.fail(f"{missing} is missing, and CI must not skip what it shows")
-        pytest.skip(f"needs {missing}")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=binary, args=list(BROWSER_FLAGS))
-        yield started
-        started.close()
 
 
 class Opened:

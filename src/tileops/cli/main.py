@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 import tileops
-from tileops.cli import demo
+from tileops.cli import demo, view
 from tileops.trace.errors import TraceError
 
-COMMANDS = {"demo": demo}
+COMMANDS = {"demo": demo, "view": view}
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -22,6 +22,7 @@ import numpy as np
 from . import capacity, launching
 from .choice import check_keep, checked_ctas
 from .errors import TraceError, TraceWarning
+from .export.choices import INDEX, check_plotlyjs
 from .pending import Launch, Pending
 from .sites import SiteTable
 from .timeline import Timeline
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 DEFAULT_OUTPUT = "debug"
 DEFAULT_DUMPS = 3
 DEFAULT_KEEP = "first"
+DEFAULT_PLOTLYJS = "embed"
 DEFAULT_MAX_EVENTS = 2048
 _STEM = re.compile(r"[^/\\\0]+")
 _log = logging.getLogger("tileops.trace")
@@ -53,6 +55,7 @@ class Trace:
         self._every = 1
         self._keep = DEFAULT_KEEP
         self._ctas: Ctas = None
+        self._plotlyjs = DEFAULT_PLOTLYJS
         self._launches: Counter[str] = Counter()
         self._dumped: Counter[str] = Counter()
         self._told: set[str] = set()
@@ -71,6 +74,7 @@ class Trace:
         every: int = 1,
         keep: str = DEFAULT_KEEP,
         ctas: Ctas = None,
+        plotlyjs: str = DEFAULT_PLOTLYJS,
     ) -> None:
         """Turns tracing on for kernels that are built from now on.
 
@@ -80,6 +84,9 @@ class Trace:
             every: dump every n-th launch of a stem only.
             keep: which events of full rows stay in kernels whose :meth:`finalize` does not say, see :meth:`lower`.
             ctas: which CTAs such kernels record, likewise. A kernel that was built before keeps what it was built with.
+            plotlyjs: where the pages that :meth:`run` and :meth:`dump` write have Plotly's JavaScript (5 MB) from:
+                ``"embed"`` puts it into each page, ``"folder"`` beside the pages, once for all of them, and with
+                ``"cdn"`` they fetch it from the network.
 
         Raises:
             TraceError: if an argument makes no sense.
@@ -92,9 +99,14 @@ class Trace:
             raise TraceError(f"enable: every must be an int of at least 1, got {every!r}")
         check_keep("enable", keep)
         ctas = checked_ctas("enable", ctas)
+        try:
+            check_plotlyjs(plotlyjs)
+        except ValueError as error:
+            raise TraceError(f"enable: {error}") from error
         with self._lock:
             self._enabled, self._output = True, str(output)
             self._keep, self._ctas = keep, ctas
+            self._plotlyjs = plotlyjs
             self._dumps_per_stem, self._every = dumps, every
             self._launches.clear()
             self._dumped.clear()
@@ -311,7 +323,7 @@ class Trace:
         if captured:
             self._pending.add(Launch(compiled, slots, stem))
         elif dumped:
-            self._write(self.decode(compiled, slots), compiled, stem)
+            self._write(self.decode(compiled, slots), stem)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def flush(self, *, forget: bool = False) -> list[Path]:
@@ -340,7 +352,7 @@ class Trace:
                 if not self._wants_dump(launch.stem):
                     continue
                 try:
-                    written.append(self._write(launch.decode(self), launch.compiled, launch.stem))
+                    written.append(self._write(launch.decode(self), launch.stem))
                 except TraceError as failure:
                     self._take_back(launch.stem)
                     failures.append(failure)
@@ -453,6 +465,9 @@ class Trace:
     def dump(self, timeline: Timeline, compiled: Any = None, stem: str = "trace") -> Path:
         """Writes a Timeline's page to :attr:`output` under a name that is not taken yet.
 
+        The folder's ``index.html`` is then made anew: all timelines in it, of earlier runs too, with their headline
+        figures. An ``index.html`` that this method did not write is left as it is, and a warning says so.
+
         Args:
             timeline: what :meth:`decode` returned.
             compiled: the kernel it came from.
@@ -460,17 +475,12 @@ class Trace:
 
         Returns:
             The path written, without its suffix.
+
+        Raises:
+            TraceError: if the stem is no file name, or the folder cannot be written to.
+            OSError: if the page cannot be written.
         """
-        base = _claim(Path(self._output), stem)
-        page = base.with_name(base.name + ".html")
-        try:
-            self.export_html(timeline, page)
-        except BaseException:
-            page.unlink(missing_ok=True)
-            raise
-        with self._lock:
-            self._written.append(base)
-        return base
+        return self._dump(timeline, stem, callers=2)
 
     def export_html(self, timeline: Timeline, path: str | Path, **options: Any) -> Path:
         """Writes the timeline as one self-contained page; see :func:`tileops.trace.export.html.export_html`."""
@@ -502,9 +512,31 @@ class Trace:
                             f"much, {capacity.advice(table)}", callers=2)  # fmt: skip
         return size
 
-    def _write(self, timeline: Timeline, compiled: Any, stem: str) -> Path:
+    def _dump(self, timeline: Timeline, stem: str, callers: int) -> Path:
+        """Writes a Timeline's page and the index; warns at the line ``callers`` calls up."""
+        folder = Path(self._output)
+        base = _claim(folder, stem)
+        page = base.with_name(base.name + ".html")
+        try:
+            self.export_html(timeline, page, plotlyjs=self._plotlyjs)
+        except BaseException:
+            page.unlink(missing_ok=True)
+            raise
+        with self._lock:
+            self._written.append(base)
+        from .export.html import write_index
+
+        try:
+            problem = "" if write_index(folder) else "it was not written by tileops, and is left as it is"
+        except OSError as error:  # the timeline is written, and is what was asked for
+            problem = f"it cannot be written: {error.strerror or error}"
+        if problem:
+            self._tell_once(f"index {folder}", f"no index of the timelines in {folder / INDEX}: {problem}", callers)
+        return base
+
+    def _write(self, timeline: Timeline, stem: str) -> Path:
         """Dumps a launch and warns of what its page does not show, at the line that called the method above."""
-        base = self.dump(timeline, compiled, stem)
+        base = self._dump(timeline, stem, callers=3)
         for warning in _warnings(timeline, stem):
             warnings.warn(warning, TraceWarning, stacklevel=3)
         return base
@@ -565,6 +597,9 @@ def _claim(folder: Path, stem: str) -> Path:
         number = 1
         while True:
             base = folder / (stem if number == 1 else f"{stem}-{number}")
+            if f"{base.name}.html" == INDEX:  # the index's own place
+                number += 1
+                continue
             try:
                 base.with_name(base.name + ".html").touch(exist_ok=False)
                 return base

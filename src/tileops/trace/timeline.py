@@ -11,6 +11,7 @@ import collections
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,31 @@ class Timeline:
     def unfinished(self) -> np.ndarray:
         """The CTAs that started and never closed their rows: nothing of theirs is decoded."""
         return self.ctas["cta"][~self.ctas["finished"]]
+
+    def show(self, *, title: str | None = None, plotlyjs: str = "embed") -> Path:
+        """Writes the timeline's page to a temporary folder and opens it in a browser; says where it is if none opens.
+
+        Args:
+            title: the page's heading; the kernel's name by default.
+            plotlyjs: where the page has its library from, see :func:`tileops.trace.export.html.export_html`.
+
+        Returns:
+            The page's path. The file stays until something clears the folder for temporary files.
+
+        Raises:
+            ValueError: for another ``plotlyjs``.
+            OSError: if the page cannot be written.
+        """
+        # Here and below, not above: exporters read Timelines, and this module knows of no exporter.
+        from .export.html.show import show
+
+        return show(self, title, plotlyjs)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from .export.html.show import frame
+
+        return frame(self)
 
     def __repr__(self) -> str:
         parts = [f"{len(self.ctas)} CTAs", f"{len(self.slices)} slices", f"{len(self.instants)} instants"]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import json
-import os
 import re
-import secrets
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from plotly.offline import get_plotlyjs
-
 from ...timeline import Timeline
+from ..choices import check_plotlyjs
+from . import headline, library
+from .files import write_whole
 from .pack import pack
 
 # A file may use what those before it export.
@@ -23,10 +23,18 @@ _SCRIPTS = ("palette.js", "format.js", "recording.js", "model.js", "filter.js", 
 _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=const |function |class |async )", re.MULTILINE)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
+# What a page says where its library did not come.
+_MISSING = {
+    "folder": "This page draws with Plotly, which it shares with the other pages of its folder: the file {name} "
+    "beside it is missing or damaged. Copy that file along with the page, or write the page with "
+    'plotlyjs="embed".',
+    "cdn": "This page draws with Plotly, which it fetches from the network: {url} could not be reached, or is not "
+    'the file that this page was written for. Open it with a network, or write it with plotlyjs="embed".',
+}
 
 
-def export_html(timeline: Timeline, path: str | Path, *, title: str | None = None) -> Path:
-    """Writes a Timeline as one HTML file that needs nothing else: no network, no server, no second file.
+def export_html(timeline: Timeline, path: str | Path, *, title: str | None = None, plotlyjs: str = "embed") -> Path:
+    """Writes a Timeline as an HTML file that opens anywhere, by default without a network, a server or a second file.
 
     The file appears whole or not at all: it is written beside its place and moved there.
 
@@ -34,45 +42,93 @@ def export_html(timeline: Timeline, path: str | Path, *, title: str | None = Non
         timeline: what to show.
         path: the file; its folders are made, and a file that is there is replaced.
         title: the page's heading; the kernel's name by default.
+        plotlyjs: where the page has Plotly's JavaScript (5 MB) from: ``"embed"`` puts it into the page; ``"folder"``
+            puts it beside the page as ``plotly-VERSION.min.js``, once for all pages of the folder; ``"cdn"`` has the
+            page fetch it from Plotly's servers, that version and no other content.
 
     Returns:
         ``path``.
 
     Raises:
+        ValueError: for another ``plotlyjs``.
         OSError: naming ``path``, if it cannot be written.
     """
     path = Path(path)
-    page = render_html(timeline, title=title)
-    # Not derived from the file's own name, which may already be as long as a name can be.
-    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+    # A lone surrogate in a title has no UTF-8; the rest of the page has.
+    page = render_html(timeline, title=title, plotlyjs=plotlyjs).encode("utf-8", "replace")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            # A lone surrogate in a title has no UTF-8; the rest of the page is ASCII.
-            with open(temporary, "x", encoding="utf-8", errors="replace", newline="\n") as file:
-                file.write(page)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        if plotlyjs == "folder":
+            library.write_beside(path)
+        write_whole(path, page)
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(error.errno, f"the timeline cannot be written: {reason}", str(path)) from error
     return path
 
 
-def render_html(timeline: Timeline, *, title: str | None = None) -> str:
-    """The page that :func:`export_html` writes, as text."""
+def render_html(timeline: Timeline, *, title: str | None = None, plotlyjs: str = "embed") -> str:
+    """The page that :func:`export_html` writes, as text. For ``"folder"`` the library's file is the caller's matter."""
     head, block = pack(timeline)
     head["title"] = title if title is not None else str(timeline.meta.get("kernel") or "TileLang kernel")
+    library_elements, library_sources = _library(check_plotlyjs(plotlyjs), head, block)
+    script, script_source = _inline(_script(), 'type="module"')
     parts = {
+        "policy": " ".join([*library_sources, script_source]),
+        "headline": headline.element(headline.of(timeline)),
         "title": html.escape(head["title"]),
-        "style": _asset("page.css"),
-        "plotly": get_plotlyjs(),
+        "style": asset("page.css"),
+        "plotly": library_elements,
         "head": _json(head),
         "block": base64.b64encode(block).decode("ascii"),
-        "script": _script(),
+        "script": script,
     }
-    return _PLACE.sub(lambda place: parts[place[1]], _asset("template.html"))
+    return fill(asset("template.html"), parts)
+
+
+def fill(template: str, parts: dict[str, str]) -> str:
+    """A template with its ``{{places}}`` filled; what a part holds is not looked at."""
+    return _PLACE.sub(lambda place: parts[place[1]], template)
+
+
+def _library(plotlyjs: str, head: dict[str, Any], block: bytes) -> tuple[str, list[str]]:
+    """The elements that bring Plotly into a page, and what the page's policy must name for them to run."""
+    if plotlyjs == "embed":
+        element, source = _embedded_library()
+        return element, [source]
+    text = _MISSING[plotlyjs].format(name=library.file_name(), url=library.cdn_url())
+    if plotlyjs == "cdn":
+        element = (
+            f'<script src="{library.cdn_url()}" integrity="{library.integrity()}" crossorigin="anonymous" '
+            'referrerpolicy="no-referrer"></script>'
+        )
+        source = library.cdn_url()
+    else:
+        # Seen in Chromium 156 on a page from file://: `file:` and 'self' let any file of the disk in, the file's own
+        # URL is no valid source, and an integrity hash wants CORS, which files do not have. A nonce names exactly
+        # this element. It follows from the recording, so that equal recordings make equal pages and no name in a
+        # recording can hold it.
+        nonce = hashlib.sha256(json.dumps(head).encode() + block).hexdigest()[:32]
+        element = f'<script src="{library.file_name()}" nonce="{nonce}"></script>'
+        source = f"'nonce-{nonce}'"
+    notice = f'<p id="missing" class="alert bad" hidden>{html.escape(text)}</p>'
+    check, check_source = _inline(asset("missing.js"))
+    return f"{notice}\n{element}\n{check}", [source, check_source]
+
+
+@cache
+def _embedded_library() -> tuple[str, str]:
+    return _inline(library.content().decode("utf-8"))
+
+
+def _inline(script: str, attributes: str = "") -> tuple[str, str]:
+    """A script element, and the source that allows it and no other: the hash of what stands between its tags."""
+    content = f"\n{script}\n"
+    return f"<script{attributes and ' '}{attributes}>{content}</script>", hash_source(content)
+
+
+def hash_source(content: str) -> str:
+    """What a Content-Security-Policy calls an inline script or style of that content."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode('utf-8')).digest()).decode('ascii')}'"
 
 
 def _json(value: Any) -> str:
@@ -81,11 +137,12 @@ def _json(value: Any) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """One of the files under ``assets``."""
     return (resources.files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
 def _script() -> str:
     """The page's modules as one: a page opened from ``file://`` can import nothing."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _asset(name))) for name in _SCRIPTS)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", asset(name))) for name in _SCRIPTS)
