@@ -10,9 +10,9 @@ import { colourOf, inkOn } from "./palette.js";
 import { integer, shown } from "./format.js";
 import { BAR, Scene, layOut, within } from "./model.js";
 
-const RIGHT = 18; // px right of the plot: half of the last tick's label
-const TOP = 4;
-const BOTTOM = 48; // ticks and the axis's title
+export const RIGHT = 18; // px right of the plot: half of the last tick's label
+export const TOP = 4;
+export const BOTTOM = 48; // ticks and the axis's title
 const NARROW = 640; // px: below, a row's name stands above its bars
 const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
 const LABEL_PAD = 5;
@@ -530,7 +530,7 @@ export class Figure {
 }
 
 /** @param {HTMLElement} parent @param {string} tag @param {string} className */
-function append(parent, tag, className) {
+export function append(parent, tag, className) {
   const element = document.createElement(tag);
   element.className = className;
   parent.append(element);
@@ -538,7 +538,7 @@ function append(parent, tag, className) {
 }
 
 /** The page's colours, as Plotly and the canvas take them. @param {HTMLElement} element */
-function readTheme(element) {
+export function readTheme(element) {
   const style = getComputedStyle(element);
   const variable = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
   return {
