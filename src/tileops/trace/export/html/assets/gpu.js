@@ -134,7 +134,11 @@ export class GpuPanel {
 
   // Tooltip -----------------------------------------------------------------------------------------------------------
 
-  /** @param {number} position or -1 @param {{x: number, y: number} | null} point @param {boolean} said by the keyboard */
+  /**
+   * @param {number} position or -1
+   * @param {{x: number, y: number} | null} point
+   * @param {boolean} said by the keyboard
+   */
   point(position, point, said) {
     const key = `gpu ${position} ${this.chosen}`;
     this.float(key, position < 0 ? null : point, () => this.described(position));
@@ -150,7 +154,7 @@ export class GpuPanel {
     const cta = this.recording.cta(position);
     const line = (/** @type {(Node | string)[]} */ title, /** @type {string} */ value, className = "") =>
       make("tr", className, make("th", "", ...title), make("td", "", value));
-    const ns = (/** @type {number} */ value) => (Number.isFinite(value) ? `${nanoseconds(value)} ns` : nanoseconds(NaN));
+    const ns = (/** @type {number} */ value) => nanoseconds(value) + (Number.isFinite(value) ? " ns" : "");
     const swatch = make("span", "swatch");
     swatch.style.background = this.map.places.line[position] < 0 ? "var(--bad)" : this.map.colourOf(position);
     const table = make(

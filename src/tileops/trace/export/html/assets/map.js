@@ -3,10 +3,8 @@
 
 import { inkOn, shades } from "./palette.js";
 import { integer } from "./format.js";
-import { TOP, append, readTheme } from "./figure.js";
-import { within } from "./model.js";
 import { isOutlier, labelled, measure, neighbour, pick, place, shadeOf } from "./map_model.js";
-import { Plane, ratioOf, sizeCanvas } from "./plane.js";
+import { Plane, TOP, append, cleared, readTheme, sizeCanvas } from "./plane.js";
 
 const LEAST_ROOM = 440; // px of height: 132 SMs of 2 px and a gap
 const AROUND = 300; // px of the window's height that are not the map's
@@ -83,8 +81,7 @@ export class GpuMap extends Plane {
     this.measures = measure(places, Math.max(LEAST_ROOM, window.innerHeight - AROUND), this.inner);
     this.height = this.measures.height;
     const margin = Math.max((places.to - places.from) * 0.01, LEAST_NS / 2);
-    this.full = /** @type {[number, number]} */ ([places.from - margin, places.to + margin]);
-    if (this.span) this.span = within(this.span, this.full, LEAST_NS);
+    this._bound(places.from - margin, places.to + margin);
     this._fillNames();
     sizeCanvas(this.tracks, this.width, TOP + this.height);
     sizeCanvas(this.marks, this.width, TOP + this.height);
@@ -131,11 +128,9 @@ export class GpuMap extends Plane {
   }
 
   _drawTracks() {
-    const context = this.tracks.getContext("2d");
     const { lineTop, bar } = /** @type {Measures} */ (this.measures);
+    const context = cleared(this.tracks);
     if (!context) return;
-    const ratio = ratioOf(TOP + this.height);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = /** @type {string} */ (this.track);
     for (const top of lineTop) context.fillRect(this.left, TOP + top, this.inner, bar);
   }
@@ -149,22 +144,21 @@ export class GpuMap extends Plane {
     return /** @type {string} */ (shade < 0 ? this.unknown : /** @type {string[]} */ (this.shades)[shade]);
   }
 
-  /** Clears a canvas, and moves its origin to the plot's. @param {CanvasRenderingContext2D} context */
-  _begin(context) {
-    const ratio = ratioOf(TOP + this.height);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.width, TOP + this.height);
+  /** A cleared canvas whose origin is the plot's. @param {HTMLCanvasElement} canvas */
+  _begin(canvas) {
+    const context = this.measures ? cleared(canvas) : null;
+    if (!context) return null;
     context.save();
     context.beginPath();
     context.rect(this.left - 2, 0, this.inner + 4, TOP + this.height);
     context.clip();
     context.translate(this.left, TOP);
+    return context;
   }
 
   draw() {
-    const context = this.canvas.getContext("2d");
-    if (!this.measures || !context) return;
-    this._begin(context);
+    const context = this._begin(this.canvas);
+    if (!context) return;
     this._drawBars(context);
     this._drawTimeless(context);
     context.restore();
@@ -173,9 +167,8 @@ export class GpuMap extends Plane {
 
   /** Frames the CTA that is open and the one that is pointed at, above the bars: those need not be drawn anew. */
   _drawMarks() {
-    const context = this.marks.getContext("2d");
-    if (!this.measures || !context) return;
-    this._begin(context);
+    const context = this._begin(this.marks);
+    if (!context) return;
     for (const [position, colour] of /** @type {[number, string][]} */ ([
       [this.current, this.theme.accent],
       [this.hit, this.theme.ink],

@@ -198,7 +198,7 @@ class Page {
     this.gpu.show(this.position);
   }
 
-  /** Opens a CTA from the map, whatever the filter lists, and moves the keyboard to its tab. @param {number} position */
+  /** Opens a CTA from the map, whatever the filter lists, and focuses its tab. @param {number} position */
   openFromGpu(position) {
     if (!this.listed.includes(position)) this.unfilter();
     this.open(position);

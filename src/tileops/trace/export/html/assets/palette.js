@@ -61,7 +61,8 @@ export function inkOn(colour) {
 const VIRIDIS = [
   "#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
 ];
-// From least to most, away from the page: of each theme the part that contrasts by 1.45 at least with what is behind it.
+// From least to most, away from the page: for each theme the part that contrasts by 1.45 at least with what lies
+// behind it.
 const RAMPS = { light: [0.8, 0], dark: [0.25, 1] };
 const SHADES = 64;
 

@@ -1,14 +1,22 @@
 // A plot that zooms and pans along x and nothing else: Plotly draws the axis and takes the gestures, a canvas above it
 // holds the drawing.
 
-import { BOTTOM, RIGHT, TOP, append, readTheme } from "./figure.js";
 import { within } from "./model.js";
 
+export const TOP = 4;
+export const RIGHT = 18; // px right of the plot: half of the last tick's label
+export const BOTTOM = 48; // ticks and the axis's title
+const MOST_PIXELS = 16000; // of a canvas's height: browsers refuse larger ones
 const SLACK = 0.995; // of the whole: a span that is wider counts as all of it
 
 /** @typedef {(value: number) => number} Scale to px from the plot's left */
 
-/** What draws itself implements `render` and `draw`, and sets `left`, `height` and `full` before it calls `_react`. */
+/** @typedef {ReturnType<typeof readTheme>} Theme */
+
+/**
+ * What draws itself implements `render` and `draw`, sets `width`, `left` and `height` and calls `_bound` before
+ * `_react`.
+ */
 export class Plane {
   /**
    * @param {HTMLElement} host
@@ -39,6 +47,12 @@ export class Plane {
   /** What follows the pointer goes away: the drawing moves below it. */
   _leave() {}
 
+  /** Sets how far x goes; what the user zoomed into stays within. @param {number} low @param {number} high */
+  _bound(low, high) {
+    this.full = [low, high];
+    if (this.span) this.span = within(this.span, this.full, this.narrowest);
+  }
+
   /** What x shows. @returns {[number, number]} */
   get range() {
     const axis = /** @type {any} */ (this.plot)._fullLayout?.xaxis;
@@ -60,6 +74,7 @@ export class Plane {
   /** @param {[number, number] | null} span */
   zoomTo(span) {
     const kept = span && within(span, this.full, this.narrowest);
+    // Whoever zooms out as far as it goes wants all of the next drawing too.
     this.span = kept && this._isPart(kept) ? kept : null;
     this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": [...(this.span || this.full)] });
   }
@@ -71,9 +86,10 @@ export class Plane {
 
   // Plotly ------------------------------------------------------------------------------------------------------------
 
-  _react() {
+  /** Draws the axis and what Plotly itself is to draw, and fits the canvas to it. @param {any[]} traces */
+  _react(traces = []) {
     this.host.style.height = `${TOP + this.height + BOTTOM}px`;
-    this.busy = window.Plotly.react(this.plot, [], this._layout(), {
+    this.busy = window.Plotly.react(this.plot, traces, this._layout(), {
       displayModeBar: false,
       doubleClick: false,
       scrollZoom: true,
@@ -95,6 +111,7 @@ export class Plane {
       showlegend: false,
       hovermode: false,
       dragmode: "pan",
+      barmode: "overlay",
       xaxis: {
         range: [...(this.span || this.full)],
         minallowed: this.full[0],
@@ -172,14 +189,49 @@ export class Plane {
 
 /** @param {HTMLCanvasElement} canvas @param {number} width px @param {number} height px */
 export function sizeCanvas(canvas, width, height) {
-  const ratio = ratioOf(height);
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
+  const ratio = ratioOf(canvas);
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
 }
 
-/** A canvas's pixels for each of the page's: no browser draws one of more than some ten thousand. @param {number} height */
-export function ratioOf(height) {
-  return Math.min(window.devicePixelRatio || 1, 16000 / height);
+/** A canvas's pixels for each of the page's. @param {HTMLCanvasElement} canvas */
+function ratioOf(canvas) {
+  return Math.min(window.devicePixelRatio || 1, MOST_PIXELS / Number.parseFloat(canvas.style.height));
+}
+
+/** A canvas as it is to be drawn on: cleared, and in the page's pixels. @param {HTMLCanvasElement} canvas */
+export function cleared(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) return null;
+  const ratio = ratioOf(canvas);
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, canvas.width / ratio, canvas.height / ratio);
+  return context;
+}
+
+/** @param {HTMLElement} parent @param {string} tag @param {string} className */
+export function append(parent, tag, className) {
+  const element = document.createElement(tag);
+  element.className = className;
+  parent.append(element);
+  return element;
+}
+
+/** The page's colours, as Plotly and the canvas take them. @param {HTMLElement} element */
+export function readTheme(element) {
+  const style = getComputedStyle(element);
+  const variable = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    font: style.fontFamily,
+    ink: variable("ink"),
+    muted: variable("muted"),
+    line: variable("line"),
+    grid: variable("grid"),
+    surface: variable("surface"),
+    accent: variable("accent"),
+    arrow: variable("arrow"),
+    arrowHead: variable("arrow-head"),
+  };
 }
