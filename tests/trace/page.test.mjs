@@ -5,11 +5,12 @@ import test from "node:test";
 
 const assets = new URL("../../src/tileops/trace/export/html/assets/", import.meta.url);
 const load = (name) => import(new URL(name, assets));
-const { COLOURS, colourIndex, colourOf, inkOn } = await load("palette.js");
+const { COLOURS, colourIndex, colourOf, inkOn, shades } = await load("palette.js");
 const format = await load("format.js");
 const { matching, coordinates } = await load("filter.js");
 const { BAR, Scene, distanceToSegment, layOut, summarize, within } = await load("model.js");
 const { unpack } = await load("recording.js");
+const map = await load("map_model.js");
 
 test("the names that GEMMs use have colours of their own", () => {
   const names = "tma mma wait acquire arrive release drain prologue epilogue prefetch load store copy".split(" ");
@@ -163,4 +164,171 @@ test("a span keeps within its bounds", () => {
 
 test("another version of the data is refused", async () => {
   await assert.rejects(unpack({ version: 0 }, ""), /version 0/);
+});
+
+// CTAs of a launch, as the GPU map reads them: SM, begin and end of each.
+const launch = (ctas) => ({
+  cta_cta: ctas.map((_, i) => i),
+  cta_sm: ctas.map(([sm]) => sm),
+  cta_begin_ns: ctas.map(([, begin]) => begin),
+  cta_end_ns: ctas.map(([, , end]) => end),
+});
+const four = launch([[3, 0, 100], [1, 10, 60], [3, 50, 150], [3, 110, 160], [3, 150, 170], [1, NaN, NaN]]);
+
+test("CTAs of an SM that run at the same time lie in lines below each other", () => {
+  const places = map.place(four, 0);
+  assert.deepEqual(places.rows.map(({ sm, ctas, lines }) => [sm, ctas, lines]), [
+    [0, [], 1], [1, [1], 1], [2, [], 1], [3, [0, 2, 3, 4], 2],
+  ]);
+  assert.deepEqual(places.lines, [[], [1], [], [0, 3], [2, 4]]);
+  assert.deepEqual([...places.line], [3, 1, 4, 3, 4, -1]);
+  assert.deepEqual([...places.row], [3, 1, 3, 3, 3, -1]);
+  assert.deepEqual(places.timeless, [5]);
+  assert.deepEqual([places.from, places.to, places.seen], [0, 170, 2]);
+  // SM 3 held one from 0 to 170, SM 1 from 10 to 60.
+  assert.equal(places.busy, (170 + 50) / (2 * 170));
+});
+
+test("an overlap within the axis's error is none", () => {
+  const behind = launch([[0, 0, 100], [0, 90, 190]]);
+  assert.equal(map.place(behind, 0).rows[0].lines, 2);
+  assert.equal(map.place(behind, null).rows[0].lines, 2);
+  assert.equal(map.place(behind, 20).rows[0].lines, 1);
+  // But not of CTAs that last no longer than that error.
+  assert.equal(map.place(launch([[0, 0, 15], [0, 0, 15]]), 20).rows[0].lines, 2);
+});
+
+test("an SM that is not known comes last, and absurd numbers make no rows", () => {
+  const sms = (ctas) => map.place(launch(ctas), 0).rows.map(({ sm }) => sm);
+  assert.deepEqual(sms([[-1, 0, 1], [1, 0, 1]]), [0, 1, -1]);
+  assert.deepEqual(sms([[2, 0, 1], [1e9, 0, 1]]), [2, 1e9]);
+  const nothing = map.place(launch([[2, NaN, NaN], [-1, 5, NaN]]), 0);
+  assert.deepEqual([nothing.rows, nothing.timeless], [[], [0, 1]]);
+  assert.deepEqual([nothing.from, nothing.to, nothing.busy], [NaN, NaN, NaN]);
+  assert.ok(Number.isNaN(map.place(launch([[0, 5, 5]]), 0).busy));
+});
+
+test("bars shrink until all SMs fit", () => {
+  const sms = (count, each) => launch(Array.from({ length: count * each }, (_, i) => [i % count, 0, 10]));
+  const bars = [[1, 1], [40, 1], [132, 1], [132, 2], [132, 32]].map(([count, each]) => {
+    const places = map.place(sms(count, each), 0);
+    const measures = map.measure(places, 600, 1000);
+    const { bar, rowTop, rowHeight, lineTop, height } = measures;
+    places.rows.forEach(({ line, lines }, at) => {
+      assert.equal(lineTop[line], rowTop[at]);
+      assert.equal(lineTop[line + lines - 1] + bar, rowTop[at] + rowHeight[at]);
+      assert.ok(rowTop[at] + rowHeight[at] < (rowTop[at + 1] ?? Infinity));
+    });
+    assert.ok(height >= lineTop[lineTop.length - 1] + bar);
+    assert.ok(bar === 1 || height <= 840);
+    return bar;
+  });
+  assert.deepEqual(bars, [22, 11, 3, 2, 1]);
+});
+
+test("the CTA under the pointer", () => {
+  const places = map.place(four, 0);
+  const measures = map.measure(places, 600, 300);
+  const { bar, lineTop, strip } = measures;
+  const at = (x, y) => map.pick(places, measures, four, x, y, (ns) => 2 * ns);
+  const middle = (line) => lineTop[line] + bar / 2;
+  assert.deepEqual([0, 199, 219, 221, 319].map((x) => at(x, middle(3))), [0, 0, 3, 3, 3]);
+  assert.deepEqual([99, 101, 299, 300, 339].map((x) => at(x, middle(4))), [2, 2, 2, 4, 4]);
+  assert.deepEqual([17, 18.5, 121, 130].map((x) => at(x, middle(1))), [-1, 1, 1, -1]);
+  assert.deepEqual([middle(0), middle(2), lineTop[3] - 2].map((y) => at(60, y)), [-1, -1, -1]);
+  assert.equal(at(strip.size / 2, strip.top + strip.size / 2), 5);
+  assert.equal(at(strip.pitch + 2, strip.top + strip.size / 2), -1);
+  const nothing = map.place(launch([]), 0);
+  assert.equal(map.pick(nothing, map.measure(nothing, 600, 300), launch([]), 5, 5, (ns) => ns), -1);
+});
+
+test("thin lines can be hit, and every bar is found in the middle of where it is drawn", () => {
+  const begin = (i) => 7 * Math.floor(i / 132);
+  const columns = launch(Array.from({ length: 3000 }, (_, i) => [i % 132, begin(i), begin(i) + 20]));
+  const places = map.place(columns, 0);
+  const measures = map.measure(places, 400, 1000);
+  assert.equal(measures.bar, 1);
+  for (let i = 0; i < 3000; i += 1) {
+    const x = (columns.cta_begin_ns[i] + columns.cta_end_ns[i]) / 2;
+    assert.equal(map.pick(places, measures, columns, 5 * x, measures.lineTop[places.line[i]] + 0.5, (ns) => 5 * ns), i);
+  }
+});
+
+test("CTAs without a time stand in lines as wide as the plot", () => {
+  const columns = launch(Array.from({ length: 2500 }, () => [0, NaN, NaN]));
+  const places = map.place(columns, 0);
+  const { strip, height } = map.measure(places, 600, 400);
+  assert.equal(strip.columns, 100);
+  assert.equal(height - strip.top, 25 * strip.pitch);
+  const measures = map.measure(places, 600, 400);
+  const at = (x, y) => map.pick(places, measures, columns, x, strip.top + y, (ns) => ns);
+  assert.deepEqual([at(0, 0), at(399, 0), at(401, 0), at(0, 4), at(399, 99)], [0, 99, -1, 100, 2499]);
+});
+
+test("where keys lead", () => {
+  const places = map.place(four, 0);
+  const after = (at, key) => map.neighbour(places, four, at, `Arrow${key}`);
+  const from = (position, ...keys) => keys.reduce(after, position);
+  assert.deepEqual([from(0, "Right"), from(0, "Right", "Right"), from(4, "Right"), from(0, "Left")], [2, 3, 4, 0]);
+  // Over the idle SM to the nearest in time; then to the CTA that has none.
+  assert.deepEqual([from(0, "Up"), from(4, "Up"), from(1, "Down"), from(1, "Up")], [1, 1, 0, 1]);
+  assert.deepEqual([from(4, "Down"), from(4, "Down", "Down"), from(4, "Down", "Up")], [5, 5, 0]);
+  assert.deepEqual(["Home", "End", "x"].map((key) => map.neighbour(places, four, 2, key)), [0, 4, 2]);
+});
+
+test("shares leave out what was cut", () => {
+  const columns = {
+    cta_slices: [3, 0, 1, 1],
+    cta_cycles: [100, 100, 50, 0],
+    cta_finished: [1, 1, 1, 0],
+    slice_range: [0, 1, 0, 0, 0],
+    slice_duration: [20, 70, 5, 9, 9],
+    slice_cut: [0, 0, 1, 1, 0],
+  };
+  const { share, cut } = map.shares(columns, [true, false]);
+  assert.deepEqual([...share], [0.2, 0, NaN, NaN]);
+  assert.deepEqual([...cut], [1, 0, 1, 0]);
+  assert.deepEqual([...map.shares(columns, [true, true]).share].slice(0, 2), [0.9, 0]);
+});
+
+test("a scale spans all values but outliers", () => {
+  const near = Array.from({ length: 100 }, (_, i) => 100 + i);
+  assert.deepEqual(map.scaleOf(near), { low: 100, high: 199, below: 0, above: 0 });
+  assert.deepEqual(map.scaleOf([...near, NaN, 2000, 5000, -900]), { low: 100, high: 199, below: 1, above: 2 });
+  assert.deepEqual(map.scaleOf([5, 5, 5, 5, 5, 9]), { low: 5, high: 9, below: 0, above: 0 });
+  assert.equal(map.scaleOf([NaN]), null);
+  assert.equal(map.scaleOf([]), null);
+  const scale = { low: 100, high: 200 };
+  const shade = (value) => map.shadeOf(value, scale, 4);
+  assert.deepEqual([100, 149, 150, 200, 999, 0, NaN].map(shade), [0, 1, 2, 3, 3, 0, -1]);
+  assert.equal(map.shadeOf(7, { low: 7, high: 7 }, 4), 2);
+  const outliers = [99, 100, 200, 201, NaN].filter((value) => map.isOutlier(value, scale));
+  assert.deepEqual(outliers, [99, 201]);
+});
+
+test("shades rise in lightness alone, and stand out from what is behind them", () => {
+  const luminance = (colour) => {
+    const parts = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
+    const [r, g, b] = parts.map((value) => (value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  // page.css's --surface and --track.
+  for (const [dark, ...backs] of [[false, "#ffffff", "#e9ecf1"], [true, "#151920", "#232a33"]]) {
+    const levels = shades(dark).map(luminance);
+    levels.slice(1).forEach((level, i) => assert.ok(dark ? level > levels[i] : level < levels[i]));
+    for (const back of backs.map(luminance)) {
+      for (const level of levels) assert.ok(Math.max(level, back) / Math.min(level, back) >= 1.45);
+    }
+    shades(dark).forEach((shade) => assert.match(shade, /^#[0-9a-f]{6}$/));
+  }
+});
+
+test("as many SMs are named as there is room for", () => {
+  const rows = Array.from({ length: 132 }, (_, sm) => ({ sm }));
+  const named = (pitch, all = rows) => map.labelled(all, all.map((_, at) => at * pitch), 15).map((at) => all[at].sm);
+  assert.equal(named(20).length, 132);
+  assert.deepEqual(named(4).slice(0, 3), [0, 4, 8]);
+  assert.deepEqual(named(3).slice(0, 3), [0, 8, 16]);
+  assert.deepEqual(named(20, [{ sm: 7 }, { sm: -1 }]), [7, -1]);
+  assert.deepEqual(named(9, []), []);
 });

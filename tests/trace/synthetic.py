@@ -37,6 +37,7 @@ class Builder:
         self.ghz = np.broadcast_to(np.asarray(ghz, dtype=float), self.count).copy()
         self.begin_ns = np.array([32.0 * (cta // 132 * 400 + cta % 7) for cta in range(self.count)])
         self.cycles = np.full(self.count, cycles, dtype=np.int64)
+        self.sm = np.arange(self.count) * 37 % 132
         self.unfinished: set[int] = set()
         self.lost: dict[tuple[int, str], int] = {}
         self._slices: list[dict[str, Any]] = []
@@ -178,7 +179,7 @@ class Builder:
                 "x": number % self.grid[0],
                 "y": number // self.grid[0] % self.grid[1],
                 "z": number // (self.grid[0] * self.grid[1]),
-                "sm": np.where(finished, number * 37 % 132, -1),
+                "sm": np.where(finished, self.sm, -1),
                 "begin_ns": begin_ns,
                 "end_ns": begin_ns + cycles / ghz,
                 "cycles": cycles,
@@ -309,4 +310,27 @@ def nested(depth: int = 4) -> Timeline:
             )
         for time in (500, 900, 1300):
             builder.instant(cta, "main", "main", "tick", time)
+    return builder.build()
+
+
+def waves(seed: int = 3) -> Timeline:
+    """Forty CTAs on SMs 0 to 6 but 4, two at a time on each, the next as soon as one is done. CTA 17 takes four times
+    as long as the others, CTA 8 lost events and has a range cut, CTAs 5 and 30 did not finish.
+    """
+    random = np.random.default_rng(seed)
+    builder = Builder((5, 8, 1), ("main",), ghz=1.7 + 0.05 * random.random(40))
+    free = {(sm, place): 32.0 * sm for sm in (0, 1, 2, 3, 5, 6) for place in range(2)}
+    builder.unfinished |= {5, 30}
+    for cta in range(40):
+        place = min(free, key=lambda key: free[key])
+        builder.sm[cta], builder.begin_ns[cta] = place[0], free[place]
+        now = 100
+        for k in range(4):
+            for name, mean in (("load", 300), ("mma", 700 - 12 * cta)):
+                took = int(mean * (4 if cta == 17 else 1) * (0.9 + 0.2 * random.random()))
+                builder.slice(cta, "main", "main", name, now, now + took, cut=cta == 8 and k == 3 and name == "load")
+                now += took
+        builder.cycles[cta] = now + int(random.integers(50, 400))
+        free[place] += builder.cycles[cta] / builder.ghz[cta] + 64
+    builder.lost[8, "main"] = 3
     return builder.build()

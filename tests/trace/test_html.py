@@ -197,6 +197,54 @@ class Opened:
     def alerts(self, element: str = "#alerts") -> str:
         return "\n".join(self.page.locator(f"{element} .alert").all_inner_texts())
 
+    def open_map(self) -> None:
+        self.page.locator("#gpu").click()
+        self.settle_map()
+
+    def settle_map(self) -> None:
+        self.page.evaluate("async () => { await tileops.gpu.map.busy; await new Promise(requestAnimationFrame); }")
+
+    @property
+    def map_range(self) -> list[float]:
+        return self.page.evaluate("tileops.gpu.map.plot.layout.xaxis.range.map(Number)")
+
+    def map_across(self, ns: float) -> float:
+        """Where on the screen a time of the map is, from Plotly's own axis."""
+        box = self.page.locator("#map .nsewdrag").bounding_box()
+        low, high = self.map_range
+        return box["x"] + (ns - low) / (high - low) * box["width"]
+
+    def map_down(self, sm: int, line: int = 0) -> float:
+        """Where on the screen a line of an SM's is, of maps with few SMs."""
+        box = self.page.locator("#map .sm-name").get_by_text(f"SM {sm}", exact=True).bounding_box()
+        return box["y"] + box["height"] / 2 + 23 * line
+
+    def map_place(self, row: Any, lines: dict[int, int]) -> tuple[float, float]:
+        """Where on the screen a CTA's bar is."""
+        return self.map_across((row.begin_ns + row.end_ns) / 2), self.map_down(row.sm, lines[row.cta])
+
+    def choose(self, label: str) -> None:
+        """What the map's colours stand for."""
+        self.page.locator("#gpu-colour").select_option(label=label)
+
+    def map_colours(self, *places: tuple[float, float]) -> np.ndarray:
+        """The colours of the map's bars at some places: red, green, blue and opacity of each."""
+        colours = self.page.evaluate(
+            """(places) => {
+              const { canvas } = tileops.gpu.map;
+              const box = canvas.getBoundingClientRect();
+              const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+              copy.drawImage(canvas, 0, 0);
+              const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+              return places.map(([x, y]) => {
+                const at = 4 * (Math.floor(y - box.y) * canvas.width + Math.floor(x - box.x));
+                return Array.from(data.slice(at, at + 4));
+              });
+            }""",
+            [list(place) for place in places],
+        )
+        return np.array(colours)
+
     def chip(self, text: str) -> Any:
         return self.page.locator("#legend .chip").filter(has_text=re.compile(rf"^{re.escape(text)}[\d,]+$"))
 
@@ -838,3 +886,339 @@ def test_a_table_without_rows_is_no_reason_to_fail() -> None:
     columns = {name: timeline.flows[name][:0] for name in timeline.flows.column_names}
     nothing = Table(columns, dict.fromkeys(("src", "dst", "src_group", "dst_group"), ()))
     assert head_of(render_html(replace(timeline, flows=nothing)))["edges"] == []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The GPU map
+
+
+def lines_of(timeline: Timeline) -> dict[int, int]:
+    """Which line of its SM each CTA is on: the first one that is free when it begins."""
+    until: dict[int, list[float]] = {}
+    lines = {}
+    for row in sorted((row for row in timeline.ctas if row.finished), key=lambda row: row.begin_ns):
+        ends = until.setdefault(row.sm, [])
+        free = [line for line, end in enumerate(ends) if end <= row.begin_ns]
+        if not free:
+            ends.append(0.0)
+        lines[row.cta] = free[0] if free else len(ends) - 1
+        ends[lines[row.cta]] = row.end_ns
+    return lines
+
+
+def share_of(timeline: Timeline, name: str) -> np.ndarray:
+    """What part of each CTA the whole ranges of a name make up."""
+    slices = timeline.slices.where(name=name, cut=False)
+    total = np.bincount(slices["cta"], slices["duration"], minlength=len(timeline.ctas))
+    return np.where(timeline.ctas["finished"], total / np.maximum(timeline.ctas["cycles"], 1), np.nan)
+
+
+def test_the_map_has_each_cta_where_and_when_it_ran(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline)
+    page = opened.page
+    assert page.locator("#cta").inner_text() == "CTA (0, 0) #0"
+    assert not page.locator("#gpu-panel").is_visible()
+    opened.open_map()
+    assert not page.locator("#panel").is_visible()
+    assert page.locator("[role=tab][aria-selected=true]").all_inner_texts() == ["GPU"]
+    rows = [row for row in timeline.ctas if row.finished]
+    assert page.evaluate("tileops.gpu.map.drawn") == len(rows) == 38
+    assert page.locator("#map .sm-name").all_inner_texts() == [*(f"SM {sm}" for sm in range(7)), "no time"]
+    lines = lines_of(timeline)
+    assert max(lines.values()) == 1
+    inside = []
+    for row in rows:
+        x, y = opened.map_place(row, lines)
+        half = opened.map_across(row.end_ns) - x
+        inside += [(x - half + 2, y), (x + half - 2, y)]
+        assert opened.hover(x, y).startswith(f"CTA ({row.x}, {row.y}) #{row.cta}\nSM {row.sm}\n")
+    assert (opened.map_colours(*inside)[:, 3] == 255).all()
+    last = max(rows, key=lambda row: row.end_ns)
+    idle = [(4, 500.0), (last.sm, last.end_ns + 60), (0, -20.0)]
+    outside = [(opened.map_across(ns), opened.map_down(sm)) for sm, ns in idle]
+    assert (opened.map_colours(*outside)[:, 3] == 0).all()
+    assert [opened.hover(*place) for place in outside] == [""] * 3
+
+
+def test_the_caption_of_the_map_adds_up(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline)
+    opened.open_map()
+    ctas = timeline.ctas[timeline.ctas["finished"]]
+    span = ctas["end_ns"].max() - ctas["begin_ns"].min()
+    held = 0
+    for sm in np.unique(ctas["sm"]):
+        until = -np.inf
+        for row in sorted(ctas.where(sm=sm), key=lambda row: row.begin_ns):
+            held += max(0.0, row.end_ns - max(row.begin_ns, until))
+            until = max(until, row.end_ns)
+    assert opened.facts("#gpu-facts") == {
+        "SMs seen": "6 of SM 0 to 6", "CTAs": "40", "Whole span": f"{integer(span)} ns",
+        "SM time busy": f"{100 * held / (6 * span):.1f}% of those seen", "Did not finish": "2",
+    }  # fmt: skip
+    assert opened.page.locator("#gpu-facts .bad dt").all_inner_texts() == ["Did not finish"]
+    assert opened.alerts("#gpu-alerts") == ("No time is known of 2 CTAs, since they did not finish: see below the SMs.")
+    opened.page.locator("#tabs [role=tab]").first.click()
+    assert not opened.page.locator("#gpu-panel").is_visible()
+
+    some = np.isin(timeline.ctas["cta"], (3, 4, 17))
+    kept = [np.isin(table["cta"], (3, 4, 17)) for table in (timeline.slices, timeline.rows)]
+    opened = show(
+        replace(timeline, ctas=timeline.ctas[some], slices=timeline.slices[kept[0]], rows=timeline.rows[kept[1]])
+    )
+    opened.open_map()
+    assert opened.facts("#gpu-facts")["CTAs"] == "3 of 40"
+    assert opened.alerts("#gpu-alerts") == (
+        "Shown are 3 of the grid’s 40 CTAs, those recorded: an SM that looks idle may have run others."
+    )
+    assert opened.page.evaluate("tileops.gpu.map.drawn") == 3
+
+
+def test_hover_on_the_map_tells_all_of_a_cta(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline)
+    opened.open_map()
+    rows, lines, shares = list(timeline.ctas), lines_of(timeline), share_of(timeline, "load")
+    for cta in (0, 8, 17, 39):
+        row = rows[cta]
+        wanted = [
+            f"CTA ({row.x}, {row.y}) #{cta}", f"SM {row.sm}", f"begin\t{tenths(row.begin_ns)} ns",
+            f"end\t{tenths(row.end_ns)} ns", f"duration\t{tenths(row.end_ns - row.begin_ns)} ns",
+            f"cycles\t{integer(row.cycles)}", f"clock\t{row.ghz:.3f} GHz", f"dropped events\t{3 if cta == 8 else 0}",
+        ]  # fmt: skip
+        opened.choose("Duration")
+        outlier = ["Outlier: far from the middle half of all CTAs."] if cta == 17 else []
+        assert opened.hover(*opened.map_place(row, lines)).split("\n") == wanted + outlier
+        opened.choose("Share of load")
+        said = opened.hover(*opened.map_place(row, lines)).split("\n")
+        assert said[7] == f"share of load\t{100 * shares[cta]:.1f}%"
+        assert said[:7] + said[8:9] == wanted
+        cut = "1 cut range of that name left out of the share."
+        assert (cut in said) == (cta == 8)
+    strip = opened.page.locator("#map .sm-name").last.bounding_box()
+    left = opened.page.locator("#map .nsewdrag").bounding_box()["x"]
+    text = opened.hover(left + 17, strip["y"] + strip["height"] / 2)
+    assert text.startswith(f"CTA (0, 6) #30\nSM not known\nbegin\t{MISSING}\n")
+    assert "Did not finish" in text
+    opened.page.mouse.click(left + 5, strip["y"] + strip["height"] / 2)
+    assert opened.page.locator("#cta").inner_text() == "CTA (0, 1) #5"
+
+
+def test_the_maps_colours_rise_with_duration_or_share(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    lines, rows, finished = lines_of(timeline), list(timeline.ctas), timeline.ctas["finished"]
+    durations = timeline.ctas["end_ns"] - timeline.ctas["begin_ns"]
+    for scheme in ("light", "dark"):
+        opened = show(timeline, color_scheme=scheme)
+        opened.open_map()
+        # Duration: but for CTA 17, which is off the scale.
+        plain = finished & (timeline.ctas["cta"] != 17)
+        for label, values, used, text in (
+            ("Duration", durations, plain, lambda value: f"{value / 1000:.2f} µs"),
+            ("Share of mma", share_of(timeline, "mma"), finished, lambda value: f"{100 * value:.1f}%"),
+        ):
+            opened.choose(label)
+            assert opened.page.locator("#scale-low").inner_text() == text(values[used].min())
+            high = opened.page.locator("#scale-high").inner_text()
+            assert high.removeprefix("≥ ") == text(values[used].max())
+            assert high.startswith("≥") == (label == "Duration")
+            # Below the labels.
+            bars = {cta: (opened.map_across(rows[cta].begin_ns + 40), opened.map_down(rows[cta].sm, line) + 7)
+                    for cta, line in lines.items()}  # fmt: skip
+            bright = dict(zip(bars, opened.map_colours(*bars.values())[:, :3].sum(axis=1)))
+            ordered = sorted(np.flatnonzero(used), key=lambda cta: values[cta])
+            levels = np.array([bright[cta] for cta in ordered])
+            # Viridis' parts do not rise one by one, so steps may be level; its ends may not.
+            rising = levels if scheme == "dark" else -levels
+            assert np.corrcoef(np.arange(len(levels)), rising)[0, 1] > 0.9
+            assert rising[-1] > rising[0] + 100
+            if label == "Duration":
+                assert bright[17] == bright[ordered[-1]]
+                assert opened.page.locator("#scale-notes").inner_text() == "1 outlier, dashed"
+
+
+def test_keys_move_on_the_map_and_open_a_cta(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline)
+    page = opened.page
+    page.keyboard.press("g")
+    opened.settle_map()
+    assert page.locator("#map").evaluate("one => one === document.activeElement")
+    said = page.locator("#tooltip .what")
+    assert said.inner_text() == "CTA (0, 0) #0"
+    on_sm = [row.cta for row in sorted(timeline.ctas.where(sm=0), key=lambda row: row.begin_ns)]
+    for key, cta in (("ArrowRight", on_sm[1]), ("ArrowRight", on_sm[2]), ("ArrowLeft", on_sm[1]), ("End", on_sm[-1]),
+                     ("ArrowRight", on_sm[-1]), ("Home", on_sm[0])):  # fmt: skip
+        page.keyboard.press(key)
+        assert said.inner_text().endswith(f"#{cta}")
+    for sm in (1, 2, 3, 5, 6):
+        page.keyboard.press("ArrowDown")
+        assert page.locator("#tooltip .where").inner_text() == f"SM {sm}"
+    assert page.locator("#gpu-said").text_content().endswith(" cycles")
+    number = int(said.inner_text().partition("#")[2])
+    page.keyboard.press("Enter")
+    assert page.locator("#panel").is_visible()
+    assert page.locator("#cta").inner_text().endswith(f"#{number}")
+    assert page.locator("#tabs [aria-selected=true]").evaluate("one => one === document.activeElement")
+    assert not page.locator("#tooltip").is_visible()
+    page.keyboard.press("g")
+    assert said.inner_text().endswith(f"#{number}")
+    page.keyboard.press("+")
+    opened.settle_map()
+    low, high = opened.map_range
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    opened.settle_map()
+    assert opened.map_range[1] - opened.map_range[0] == pytest.approx(high - low)
+    page.keyboard.press("g")
+    assert page.locator("#panel").is_visible()
+    page.locator("#filter").press("g")
+    assert page.locator("#panel").is_visible()
+    assert page.locator("#filter").input_value() == "g"
+
+
+def test_a_click_on_the_map_opens_a_cta_that_the_filter_hides(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline)
+    page = opened.page
+    page.locator("#filter").fill("#3")
+    opened.open_map()
+    row = list(timeline.ctas)[21]
+    page.mouse.click(*opened.map_place(row, lines_of(timeline)))
+    opened.settle()
+    assert page.locator("#cta").inner_text() == f"CTA ({row.x}, {row.y}) #21"
+    assert page.locator("#tabs [aria-selected=true]").inner_text() == f"({row.x}, {row.y}) #21"
+    assert page.locator("#filter").input_value() == ""
+    assert opened.bars == len(timeline.slices.where(cta=21))
+
+
+def test_the_map_zooms_and_pans_along_time_only(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline)
+    page = opened.page
+    opened.open_map()
+    whole = opened.map_range
+    row = list(timeline.ctas)[12]
+    x, y = opened.map_place(row, lines_of(timeline))
+
+    def look() -> list[float]:
+        page.wait_for_timeout(400)  # as in the figure of a CTA
+        opened.settle_map()
+        return opened.map_range
+
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -120)
+    near = look()
+    assert near[1] - near[0] < 0.8 * (whole[1] - whole[0])
+    assert opened.hover(*opened.map_place(row, lines_of(timeline))).startswith(f"CTA ({row.x}, {row.y}) #12\n")
+    page.mouse.down()
+    page.mouse.move(x - 40, y + 30, steps=4)
+    page.mouse.move(x - 80, y + 60, steps=4)
+    page.mouse.up()
+    panned = look()
+    width = page.locator("#map .nsewdrag").bounding_box()["width"]
+    assert panned[0] - near[0] == pytest.approx(80 / width * (near[1] - near[0]), rel=0.03)
+    assert panned[1] - panned[0] == pytest.approx(near[1] - near[0])
+    assert page.locator("#gpu-panel").is_visible()  # a drag that ends on a bar opens nothing
+    page.mouse.wheel(120, 0)
+    assert look()[0] > panned[0]
+    page.locator("#gpu-fit").click()
+    assert look() == pytest.approx(whole)
+    page.locator("#gpu-zoom-in").click()
+    page.locator("#gpu-zoom-in").click()
+    nearer = look()
+    assert nearer[1] - nearer[0] == pytest.approx((whole[1] - whole[0]) / 4)
+    page.mouse.dblclick(opened.map_across(sum(nearer) / 2), opened.map_down(4))
+    assert look() == pytest.approx(whole)
+
+
+def test_a_launch_without_a_nanosecond_axis_has_no_map(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.gemm((3, 1, 1), 4)
+    columns = {name: timeline.ctas[name] for name in timeline.ctas.column_names}
+    columns |= {name: np.full(3, np.nan) for name in ("begin_ns", "end_ns", "ghz")}
+    opened = show(replace(timeline, ctas=Table(columns), axis_error_ns=float("nan")))
+    opened.page.locator("#gpu").click()
+    assert "no nanosecond axis" in opened.page.locator("#gpu-nothing").inner_text()
+    assert not opened.page.locator("#map").is_visible()
+    assert opened.facts("#gpu-facts") == {
+        "SMs seen": MISSING, "CTAs": "3", "Whole span": MISSING, "SM time busy": MISSING, "Did not finish": "0",
+    }  # fmt: skip
+    for key in ("g", "g", "g"):
+        opened.page.keyboard.press(key)
+    opened.page.locator("#tabs [role=tab]").nth(1).click()
+    assert opened.page.locator("#panel").is_visible()
+
+
+def test_the_map_shows_names_as_text(show: Callable[..., Opened]) -> None:
+    opened = show(synthetic.hostile())
+    page = opened.page
+    opened.open_map()
+    options = page.locator("#gpu-colour option").evaluate_all("all => all.map(one => one.textContent)")
+    assert options == ["Duration", *(f"Share of {spelled(name)}" for name in synthetic.HOSTILE)]
+    for at in range(len(synthetic.HOSTILE)):
+        page.locator("#gpu-colour").select_option(value=str(at))
+        opened.hover(opened.map_across(1000), opened.map_down(0))
+        name = page.locator("#tooltip .name").evaluate("one => one.textContent")
+        assert name == spelled(synthetic.HOSTILE[at])
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [320, 480, 800])
+def test_the_map_in_a_narrow_window(show: Callable[..., Opened], width: int) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline, width=width, color_scheme="dark")
+    page = opened.page
+    opened.open_map()
+    opened.choose("Share of mma")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    card = page.locator("#gpu-card").bounding_box()
+    for part in ("#gpu-colour", "#scale", "#gpu-fit", "#gpu-zoom-out", "#map"):
+        box = page.locator(part).bounding_box()
+        assert card["x"] <= box["x"]
+        assert box["x"] + box["width"] <= card["x"] + card["width"]
+    row = list(timeline.ctas)[12]
+    page.locator("#map").scroll_into_view_if_needed()
+    assert opened.hover(*opened.map_place(row, lines_of(timeline))).startswith(f"CTA ({row.x}, {row.y}) #12\n")
+    tooltip = page.locator("#tooltip").bounding_box()
+    assert tooltip["x"] >= 0
+    assert tooltip["x"] + tooltip["width"] <= width
+
+
+def test_the_map_follows_window_and_theme(show: Callable[..., Opened]) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline, color_scheme="light")
+    page = opened.page
+    opened.open_map()
+    row, lines = list(timeline.ctas)[12], lines_of(timeline)
+    light = opened.map_colours(opened.map_place(row, lines))
+    page.emulate_media(color_scheme="dark")
+    opened.settle_map()
+    assert (opened.map_colours(opened.map_place(row, lines)) != light).any()
+    assert "rgb(253, 231, 37)" in page.locator("#scale-ramp").evaluate("one => getComputedStyle(one).backgroundImage")
+    # Meanwhile the CTA's figure was out of sight; it is drawn in the new theme too.
+    page.locator("#tabs [role=tab]").first.click()
+    opened.settle()
+    tick = page.locator("#figure .xtick text").first.evaluate("one => getComputedStyle(one).fill")
+    assert sum(int(part) for part in re.findall(r"\d+", tick)[:3]) > 400
+    page.set_viewport_size({"width": 700, "height": 1000})
+    opened.open_map()
+    page.wait_for_function("Math.abs(tileops.gpu.map.width - document.querySelector('#map').clientWidth) < 1")
+    opened.settle_map()
+    assert opened.hover(*opened.map_place(row, lines)).startswith(f"CTA ({row.x}, {row.y}) #12\n")
+
+
+def test_ten_thousand_ctas_on_the_map(show: Callable[..., Opened]) -> None:
+    builder = synthetic.Builder((100, 100, 1), ("main",), cycles=20_000)
+    waves = np.arange(10_000) // 132
+    builder.begin_ns, builder.sm = waves * 12_000.0, np.arange(10_000) % 132
+    builder.slice(0, "main", "main", "one", 10, 19_000)
+    opened = show(builder.build())
+    opened.open_map()
+    assert opened.page.evaluate("tileops.gpu.map.drawn") == 10_000
+    assert opened.facts("#gpu-facts")["SMs seen"] == "132"
+    x, y = opened.map_across(70 * 12_000 + 5000), opened.map_down(64)
+    assert opened.hover(x, y).startswith("CTA (4, 93) #9304\nSM 64\n")
+    opened.page.mouse.click(x, y)
+    assert opened.page.locator("#cta").inner_text() == "CTA (4, 93) #9304"

@@ -19,7 +19,10 @@ from .files import write_whole
 from .pack import pack
 
 # A file may use what those before it export.
-_SCRIPTS = ("palette.js", "format.js", "recording.js", "model.js", "filter.js", "figure.js", "page.js")
+_SCRIPTS = (
+    "palette.js", "format.js", "elements.js", "recording.js", "model.js", "map_model.js", "filter.js", "plane.js",
+    "figure.js", "map.js", "gpu.js", "page.js",
+)  # fmt: skip
 _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=const |function |class |async )", re.MULTILINE)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")

@@ -8,11 +8,9 @@
 
 import { colourOf, inkOn } from "./palette.js";
 import { integer, shown } from "./format.js";
-import { BAR, Scene, layOut, within } from "./model.js";
+import { BAR, Scene, layOut } from "./model.js";
+import { Plane, TOP, append, cleared, readTheme } from "./plane.js";
 
-const RIGHT = 18; // px right of the plot: half of the last tick's label
-const TOP = 4;
-const BOTTOM = 48; // ticks and the axis's title
 const NARROW = 640; // px: below, a row's name stands above its bars
 const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
 const LABEL_PAD = 5;
@@ -23,34 +21,28 @@ const LEAST_WIDTH = 0.01;
 /**
  * @typedef {{kind: "slice" | "instant" | "flow", index: number}} Hit
  * @typedef {{names: Set<string>, edges: Set<number>}} Hidden
- * @typedef {ReturnType<typeof readTheme>} Theme
+ * @typedef {import("./plane.js").Theme} Theme
  * @typedef {CanvasRenderingContext2D} Context
- * @typedef {(cycles: number) => number} Scale to px from the plot's left
+ * @typedef {import("./plane.js").Scale} Scale from cycles
  */
 
-export class Figure {
+export class Figure extends Plane {
   /**
    * @param {HTMLElement} host
    * @param {any} head
    * @param {(hit: Hit | null, event: PointerEvent | null) => void} onHover
    */
   constructor(host, head, onHover) {
-    this.host = host;
+    super(host, "SM cycles since the CTA’s begin", LEAST_SPAN);
     this.head = head;
     this.onHover = onHover;
     this.rowsElement = append(host, "div", "rows");
-    this.plot = append(host, "div", "plot");
-    this.canvas = /** @type {HTMLCanvasElement} */ (append(host, "canvas", "overlay"));
+    this.plot.before(this.rowsElement);
     this.namesElement = append(host, "div", "row-names");
     /** @type {Scene | null} */
     this.scene = null;
     /** @type {Hit | null} */
     this.hit = null;
-    /** @type {[number, number]} */
-    this.full = [0, 1];
-    /** @type {[number, number] | null} null shows all of it */
-    this.span = null;
-    this.width = 0;
     this._labels = new Map();
     this._watch();
   }
@@ -83,46 +75,11 @@ export class Figure {
     this._fillRows(layout.rows, headings);
     const end = Math.max(this.cycles || 0, this.scene.end, LEAST_SPAN);
     const margin = (end - this.scene.begin) * 0.01;
-    this.full = [this.scene.begin - margin, end + margin];
-    if (this.span) this.span = within(this.span, this.full, LEAST_SPAN);
+    this._bound(this.scene.begin - margin, end + margin);
     this.theme = readTheme(this.host);
     this.dense = this.scene.slices.length + this.scene.flows.length + this.scene.instants.length > MOST_SHAPES;
-    this.host.style.height = `${TOP + this.height + BOTTOM}px`;
-    this.busy = window.Plotly.react(this.plot, this.dense ? [] : this._traces(), this._layout(), {
-      displayModeBar: false,
-      doubleClick: false,
-      scrollZoom: true,
-      showTips: false,
-    });
-    this._listen();
-    this._sizeCanvas();
+    this._react(this.dense ? [] : this._traces());
     this.draw();
-  }
-
-  /** What x shows, in cycles. @returns {[number, number]} */
-  get range() {
-    const axis = /** @type {any} */ (this.plot)._fullLayout?.xaxis;
-    return axis ? [Number(axis.range[0]), Number(axis.range[1])] : this.full;
-  }
-
-  fit() {
-    this.zoomTo(null);
-  }
-
-  /** @param {number} factor below 1 shows less, larger */
-  zoom(factor) {
-    const [from, to] = this.range;
-    const middle = (from + to) / 2;
-    const half = ((to - from) / 2) * factor;
-    this.zoomTo([middle - half, middle + half]);
-  }
-
-  /** @param {[number, number] | null} span */
-  zoomTo(span) {
-    const kept = span && within(span, this.full, LEAST_SPAN);
-    // Whoever zooms out as far as it goes wants all of the next CTA too.
-    this.span = kept && kept[1] - kept[0] < 0.995 * (this.full[1] - this.full[0]) ? kept : null;
-    this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": [...(this.span || this.full)] });
   }
 
   // Plotly ------------------------------------------------------------------------------------------------------------
@@ -173,60 +130,6 @@ export class Figure {
     return [bars, arrows, marks];
   }
 
-  _layout() {
-    const { theme } = this;
-    return {
-      width: this.width,
-      height: TOP + this.height + BOTTOM,
-      margin: { l: this.left, r: RIGHT, t: TOP, b: BOTTOM, pad: 0 },
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: theme.font, size: 12, color: theme.muted },
-      showlegend: false,
-      hovermode: false,
-      dragmode: "pan",
-      barmode: "overlay",
-      xaxis: {
-        range: [...(this.span || this.full)],
-        minallowed: this.full[0],
-        maxallowed: this.full[1],
-        title: { text: "SM cycles since the CTA’s begin", standoff: 10, font: { size: 12 } },
-        tickformat: ",d",
-        ticks: "outside",
-        ticklen: 5,
-        tickcolor: theme.line,
-        gridcolor: theme.grid,
-        linecolor: theme.line,
-        showline: true,
-        zeroline: false,
-        automargin: false,
-      },
-      yaxis: { range: [this.height, 0], fixedrange: true, visible: false, automargin: false },
-    };
-  }
-
-  _listen() {
-    if (this._listening) return;
-    this._listening = true;
-    const plot = /** @type {any} */ (this.plot);
-    plot.on("plotly_relayouting", () => {
-      this._hover(null, null);
-      this.draw();
-    });
-    plot.on("plotly_relayout", () => {
-      const [from, to] = this.range;
-      const kept = within([from, to], this.full, LEAST_SPAN);
-      if (Math.abs(kept[0] - from) + Math.abs(kept[1] - to) > 1e-6 * (this.full[1] - this.full[0])) {
-        this.zoomTo(kept);
-        return;
-      }
-      this.span = to - from < 0.995 * (this.full[1] - this.full[0]) ? [from, to] : null;
-      this.draw();
-    });
-    plot.on("plotly_afterplot", () => this.draw());
-    plot.on("plotly_doubleclick", () => this.fit());
-  }
-
   // Rows' names -------------------------------------------------------------------------------------------------------
 
   /** @param {import("./model.js").Row[]} rows @param {boolean} headings */
@@ -254,40 +157,19 @@ export class Figure {
     const widest = Math.max(60, ...names.map((name) => Math.ceil(name.getBoundingClientRect().width) + 1));
     const most = Math.min(280, 0.3 * this.width);
     this.left = Math.ceil(Math.min(widest, most)) + 14;
-    names.forEach((name) => (name.style.width = `${/** @type {number} */ (this.left) - 14}px`));
+    names.forEach((name) => (name.style.width = `${this.left - 14}px`));
   }
 
   // Canvas ------------------------------------------------------------------------------------------------------------
 
-  _sizeCanvas() {
-    const ratio = window.devicePixelRatio || 1;
-    const height = TOP + /** @type {number} */ (this.height) + BOTTOM;
-    this.canvas.width = Math.round(this.width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    this.canvas.style.width = `${this.width}px`;
-    this.canvas.style.height = `${height}px`;
-  }
-
-  /** Cycles to px from the plot's left, for the range that is shown now. */
-  _scale() {
-    const [from, to] = this.range;
-    const pixels = (this.width - /** @type {number} */ (this.left) - RIGHT) / (to - from);
-    return (/** @type {number} */ cycles) => (cycles - from) * pixels;
-  }
-
   draw() {
-    const scene = this.scene;
-    const context = this.canvas.getContext("2d");
-    if (!scene || !context) return;
-    const ratio = window.devicePixelRatio || 1;
-    const left = /** @type {number} */ (this.left);
-    const width = this.width - left - RIGHT;
+    const { scene, left, inner: width } = this;
+    const context = scene && cleared(this.canvas);
+    if (!context) return;
     const toPixels = this._scale();
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, this.width, this.canvas.height);
     context.save();
     context.beginPath();
-    context.rect(left, 0, width, TOP + /** @type {number} */ (this.height));
+    context.rect(left, 0, width, TOP + this.height);
     context.clip();
     context.translate(left, TOP);
     this._drawBars(context, scene, toPixels, width);
@@ -300,7 +182,7 @@ export class Figure {
   /** @param {Context} context @param {Scene} scene @param {Scale} toPixels @param {number} width */
   _drawBars(context, scene, toPixels, width) {
     const { slices } = scene.events;
-    const theme = /** @type {Theme} */ (this.theme);
+    const theme = this.theme;
     context.textBaseline = "middle";
     context.font = `500 12px ${theme.font}`;
     for (const i of scene.slices) {
@@ -326,7 +208,7 @@ export class Figure {
   /** @param {Context} context @param {Scene} scene @param {Scale} toPixels @param {number} width */
   _drawArrows(context, scene, toPixels, width) {
     const { start, end } = scene.events.flows;
-    const theme = /** @type {Theme} */ (this.theme);
+    const theme = this.theme;
     const inView = scene.flows.filter((i) => toPixels(end[i]) >= 0 && toPixels(start[i]) <= width);
     // Heads of arrows that stand closer than they are wide would be one black band.
     const room = width / Math.max(inView.length, 1);
@@ -356,7 +238,7 @@ export class Figure {
   /** @param {Context} context @param {Scene} scene @param {Scale} toPixels @param {number} width */
   _drawInstants(context, scene, toPixels, width) {
     const { time, mark } = scene.events.instants;
-    context.strokeStyle = /** @type {Theme} */ (this.theme).ink;
+    context.strokeStyle = this.theme.ink;
     context.lineWidth = 1;
     for (const i of scene.instants) {
       const x = toPixels(time[i]);
@@ -435,7 +317,7 @@ export class Figure {
 
   /** @param {Context} context @param {Scene} scene @param {Hit} hit @param {Scale} toPixels */
   _drawHit(context, scene, hit, toPixels) {
-    const theme = /** @type {Theme} */ (this.theme);
+    const theme = this.theme;
     const { slices, flows, instants } = scene.events;
     const outline = (/** @type {number} */ i) => {
       const from = toPixels(slices.start[i]);
@@ -481,32 +363,10 @@ export class Figure {
       else move(event);
     });
     this.host.addEventListener("pointerleave", leave);
-    this.host.addEventListener("wheel", (event) => this._wheel(event), { capture: true, passive: false });
     new ResizeObserver(() => {
       const { clientWidth } = this.host;
       if (clientWidth && (!this.scene || Math.max(240, clientWidth) !== this.width)) this.render();
     }).observe(this.host);
-  }
-
-  /** A wheel turned sideways, or with Shift, pans; otherwise Plotly zooms. @param {WheelEvent} event */
-  _wheel(event) {
-    if (!event.isTrusted) return;
-    this._hover(null, null);
-    const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-    if (!sideways && !event.shiftKey) {
-      // Plotly zooms by 10% an event, however far the wheel was turned: a mouse's notch (100 or 120) is worth three.
-      const { clientX, clientY, deltaY } = event;
-      const again = { clientX, clientY, deltaY, bubbles: true, cancelable: true };
-      for (let extra = 0; extra < 2 && Math.abs(deltaY) >= 100; extra += 1) {
-        event.target?.dispatchEvent(new WheelEvent("wheel", again));
-      }
-      return;
-    }
-    event.preventDefault();
-    event.stopPropagation();
-    const [from, to] = this.range;
-    const shift = ((sideways ? event.deltaX : event.deltaY) * (to - from)) / this.width;
-    this.zoomTo([from + shift, to + shift]);
   }
 
   /** @param {PointerEvent} event */
@@ -514,10 +374,13 @@ export class Figure {
     const scene = this.scene;
     if (!scene) return null;
     const box = this.host.getBoundingClientRect();
-    const left = /** @type {number} */ (this.left);
-    const [x, y] = [event.clientX - box.left - left, event.clientY - box.top - TOP];
-    if (x < -2 || x > this.width - left - RIGHT + 2) return null;
+    const [x, y] = [event.clientX - box.left - this.left, event.clientY - box.top - TOP];
+    if (x < -2 || x > this.inner + 2) return null;
     return scene.pick(x, y, this._scale());
+  }
+
+  _leave() {
+    this._hover(null, null);
   }
 
   /** @param {Hit | null} hit @param {PointerEvent | null} event */
@@ -527,31 +390,6 @@ export class Figure {
     if (changed) this.draw();
     if (changed || hit) this.onHover(hit, event);
   }
-}
-
-/** @param {HTMLElement} parent @param {string} tag @param {string} className */
-function append(parent, tag, className) {
-  const element = document.createElement(tag);
-  element.className = className;
-  parent.append(element);
-  return element;
-}
-
-/** The page's colours, as Plotly and the canvas take them. @param {HTMLElement} element */
-function readTheme(element) {
-  const style = getComputedStyle(element);
-  const variable = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
-  return {
-    font: style.fontFamily,
-    ink: variable("ink"),
-    muted: variable("muted"),
-    line: variable("line"),
-    grid: variable("grid"),
-    surface: variable("surface"),
-    accent: variable("accent"),
-    arrow: variable("arrow"),
-    arrowHead: variable("arrow-head"),
-  };
 }
 
 /**

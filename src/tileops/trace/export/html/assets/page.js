@@ -1,60 +1,17 @@
-// The page around the figure: header, tabs, legend, tooltip and table. Every text of the recording goes in as text,
-// through textContent, and never as HTML.
+// The page around the figure: header, tabs, legend, tooltip and table.
 
 import { colourOf } from "./palette.js";
 import { PAYLOAD_NONE, clock, counted, date, integer, nanoseconds, payload, percent, shown, time } from "./format.js";
 import { unpack } from "./recording.js";
 import { summarize } from "./model.js";
 import { coordinates, matching } from "./filter.js";
+import { byId, fillAlerts, fillFacts, make, named } from "./elements.js";
 import { Figure } from "./figure.js";
+import { GpuPanel } from "./gpu.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 
 const SOME = 8; // names of a list before "and n more"
-
-/** @param {string} id @returns {any} */
-const byId = (id) => document.getElementById(id);
-
-/**
- * An element with a class and children; strings become text.
- * @param {string} tag
- * @param {string} [className]
- * @param {...(Node | string)} children
- * @returns {any}
- */
-function make(tag, className = "", ...children) {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  element.append(...children);
-  return element;
-}
-
-/** A name of the recording's: kept apart from the text around it, whatever its direction. @param {string} text */
-function named(text) {
-  const element = make("bdi", "name", shown(text));
-  element.title = shown(text);
-  return element;
-}
-
-/** @param {HTMLElement} list @param {[string, string | Node, string?][]} facts title, value and class */
-function fillFacts(list, facts) {
-  list.replaceChildren(
-    ...facts.map(([title, value, className]) =>
-      make("div", className || "", make("dt", "", title), make("dd", "", value)),
-    ),
-  );
-}
-
-/** @param {HTMLElement} place @param {[string, string, (string | Node)[]?][]} alerts class, text and details */
-function fillAlerts(place, alerts) {
-  place.replaceChildren(
-    ...alerts.map(([className, text, details]) => {
-      if (!details) return make("p", `alert ${className}`, text);
-      const list = make("ul", "", ...details.map((detail) => make("li", "", detail)));
-      return make("details", `alert ${className}`, make("summary", "", text), list);
-    }),
-  );
-}
 
 class Page {
   /** @param {Recording} recording */
@@ -65,6 +22,8 @@ class Page {
     this.hidden = { names: new Set(), edges: new Set() };
     /** @type {number[]} */
     this.listed = [];
+    /** @type {GpuPanel | null} */
+    this.gpu = null;
     this.figure = new Figure(byId("figure"), this.head, (hit, event) => this.tell(hit, event));
     this.fillHeader();
     this.fillTabs();
@@ -212,8 +171,43 @@ class Page {
     this.position = position;
     tabs[position].setAttribute("aria-selected", "true");
     tabs[position].tabIndex = 0;
+    this.show("cta");
     this.reveal(tabs[position]);
     this.showCta();
+  }
+
+  /** Shows the panel of the whole launch or that of one CTA. @param {"gpu" | "cta"} view */
+  show(view) {
+    const gpu = view === "gpu";
+    byId("gpu").setAttribute("aria-selected", String(gpu));
+    /** @type {any[]} */ (this.tabs)[this.position].setAttribute("aria-selected", String(!gpu));
+    byId("gpu-panel").hidden = !gpu;
+    byId("panel").hidden = gpu;
+    this.float("", null, () => []);
+  }
+
+  openGpu() {
+    this.show("gpu");
+    // Most of whom open a page look at a CTA or two: what the map needs is made when it is asked for.
+    this.gpu ??= new GpuPanel(
+      this.recording,
+      (position) => this.nameOf(position),
+      (key, point, content) => this.float(key, point, content),
+      (position) => this.openFromGpu(position),
+    );
+    this.gpu.show(this.position);
+  }
+
+  /** Opens a CTA from the map, whatever the filter lists, and focuses its tab. @param {number} position */
+  openFromGpu(position) {
+    if (!this.listed.includes(position)) this.unfilter();
+    this.open(position);
+    /** @type {any[]} */ (this.tabs)[position].focus({ preventScroll: true });
+  }
+
+  unfilter() {
+    byId("filter").value = "";
+    this.list(null);
   }
 
   /** Scrolls the strip, and nothing but the strip, until a tab is well inside it. @param {HTMLElement} tab */
@@ -372,20 +366,31 @@ class Page {
 
   /** @param {import("./figure.js").Hit | null} hit @param {PointerEvent | null} event */
   tell(hit, event) {
+    const point = event && { x: event.clientX, y: event.clientY };
+    const key = hit ? `${this.position} ${hit.kind} ${hit.index}` : "";
+    this.float(key, hit && point, () => (hit ? this.described(hit) : []));
+  }
+
+  /**
+   * Shows the tooltip beside a point of the screen, or hides it.
+   * @param {string} key of its content, which is made anew only if this changes
+   * @param {{x: number, y: number} | null} point
+   * @param {() => Node[]} content
+   */
+  float(key, point, content) {
     const tooltip = byId("tooltip");
-    tooltip.hidden = hit === null;
-    if (!hit || !event) return;
-    const key = `${this.position} ${hit.kind} ${hit.index}`;
+    tooltip.hidden = point === null;
+    if (!point) return;
     if (tooltip.dataset.key !== key) {
       tooltip.dataset.key = key;
-      tooltip.replaceChildren(...this.described(hit));
+      tooltip.replaceChildren(...content());
     }
     const box = tooltip.getBoundingClientRect();
     const gap = 14;
-    const right = event.clientX + gap + box.width <= window.innerWidth - 4;
-    const below = event.clientY + gap + box.height <= window.innerHeight - 4;
-    const left = right ? event.clientX + gap : Math.max(4, event.clientX - gap - box.width);
-    const top = below ? event.clientY + gap : Math.max(4, event.clientY - gap - box.height);
+    const right = point.x + gap + box.width <= window.innerWidth - 4;
+    const below = point.y + gap + box.height <= window.innerHeight - 4;
+    const left = right ? point.x + gap : Math.max(4, point.x - gap - box.width);
+    const top = below ? point.y + gap : Math.max(4, point.y - gap - box.height);
     tooltip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
   }
 
@@ -456,10 +461,7 @@ class Page {
     filter.addEventListener("input", () => this.list(matching(filter.value, columns.cta_cta, blocks)));
     filter.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Enter" && this.listed.length) this.open(this.listed[0]);
-      if (event.key === "Escape") {
-        filter.value = "";
-        this.list(null);
-      }
+      if (event.key === "Escape") this.unfilter();
     });
     byId("tabs").addEventListener("click", (/** @type {any} */ event) => {
       const tab = event.target.closest("[role=tab]");
@@ -486,10 +488,28 @@ class Page {
     new ResizeObserver(() => this.fade()).observe(byId("tabs"));
     byId("previous").addEventListener("click", () => this.step(-1));
     byId("next").addEventListener("click", () => this.step(1));
+    byId("gpu").addEventListener("click", () => this.openGpu());
+    document.addEventListener("keydown", (event) => this.key(event));
     byId("fit").addEventListener("click", () => this.figure.fit());
     byId("zoom-in").addEventListener("click", () => this.figure.zoom(0.5));
     byId("zoom-out").addEventListener("click", () => this.figure.zoom(2));
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.figure.render());
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.figure.render();
+      this.gpu?.retheme();
+    });
+  }
+
+  /** "g" goes to the GPU map and back. @param {KeyboardEvent} event */
+  key(event) {
+    const { target, key } = event;
+    const typing = target instanceof Element && target.closest("input, select, textarea, [contenteditable]");
+    if (key !== "g" || event.altKey || event.ctrlKey || event.metaKey || typing || this.position < 0) return;
+    if (byId("panel").hidden) {
+      this.openFromGpu(this.position);
+      return;
+    }
+    this.openGpu();
+    byId("map").focus({ preventScroll: true });
   }
 }
 

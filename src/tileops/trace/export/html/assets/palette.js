@@ -56,3 +56,30 @@ export function inkOn(colour) {
   const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   return 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 ? "#ffffff" : "#000000";
 }
+
+// Viridis, in ten steps: its lightness rises evenly, so that it reads the same to colour-blind people and in grey.
+const VIRIDIS = [
+  "#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
+];
+// From least to most, away from the page: for each theme the part that contrasts by 1.45 at least with what lies
+// behind it.
+const RAMPS = { light: [0.8, 0], dark: [0.25, 1] };
+const SHADES = 64;
+
+/**
+ * The colours of a scale, from least to most.
+ * @param {boolean} dark
+ * @returns {string[]} "#rrggbb"
+ */
+export function shades(dark) {
+  const [from, to] = RAMPS[dark ? "dark" : "light"];
+  return Array.from({ length: SHADES }, (_, i) => {
+    const along = (from + ((to - from) * i) / (SHADES - 1)) * (VIRIDIS.length - 1);
+    const step = Math.min(Math.floor(along), VIRIDIS.length - 2);
+    const mixed = [1, 3, 5].map((at) => {
+      const [one, other] = [step, step + 1].map((n) => parseInt(VIRIDIS[n].slice(at, at + 2), 16));
+      return Math.round(one + (other - one) * (along - step));
+    });
+    return `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+  });
+}
