@@ -91,7 +91,11 @@ def test_demo_on_the_cpu(tmp_path, capsys, monkeypatch):
     assert difference
     assert float(difference[1]) < 1e-3
 
-    assert re.search(r"^  a record costs \d+ cycles \(\d+ with a payload\), measured on \S+$", before, re.MULTILINE)
+    assert re.search(
+        r"^  a record costs \d+ cycles \(\d+ with a payload\)(, by its place .*)?, measured on \S+$",
+        before,
+        re.MULTILINE,
+    )
     assert re.search(r"^  trace buffer \S+ kB$", before, re.MULTILINE)
     assert "  perturbation not measured\n" in before
     for told in ("a record costs|cost of a record unknown", "tracing made this kernel|perturbation not measured"):

@@ -298,7 +298,7 @@ def test_a_small_launch() -> None:
     assert timeline.ctas.ghz.tolist() == pytest.approx([1000 / 512] * 4, rel=0.03)  # the consumer's row is shorter
     assert [tuple(row)[1:4] for row in timeline.ctas] == [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
     assert (timeline.recorded, timeline.dropped, timeline.never_fired) == (4 * 11, 0, ())
-    assert timeline.meta == {"kernel": "main", "target": "cuda", "max_events": 8}
+    assert timeline.meta == {"kernel": "main", "target": "cuda", "max_events": 8, "keep": "first"}
 
 
 def test_ranges_are_cut_where_their_row_was_full() -> None:

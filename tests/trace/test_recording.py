@@ -329,7 +329,11 @@ def test_arrays_of_other_shapes_and_types_are_refused(saved: bytes, tmp_path: Pa
 
 def test_paths_that_cannot_be_read_or_written(tmp_path: Path, saved: bytes) -> None:
     recording = fetched()
-    for path in (tmp_path, tmp_path / "no" / "such", tmp_path / ("n" * 300), "", "nul\0byte"):
+    for nothing in ("", 3, None, b"bytes", [tmp_path]):
+        for call in (Recording.load, recording.save):
+            with pytest.raises(TraceError, match="a recording's path must be a text or a Path, got "):
+                call(nothing)
+    for path in (tmp_path, tmp_path / "no" / "such", tmp_path / ("n" * 300), "nul\0byte"):
         with pytest.raises(TraceError):
             Recording.load(path)
         with pytest.raises(TraceError, match="cannot be written"):
