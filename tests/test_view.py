@@ -273,12 +273,18 @@ def test_a_port_that_is_taken(files: list[Path], capsys: pytest.CaptureFixture[s
     assert f"cannot listen on port {port} of 127.0.0.1: Address already in use" in capsys.readouterr().err
 
 
+def heeds_ctrl_c() -> None:
+    """A shell starts what runs in its background with SIGINT ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def viewing(*arguments: str | Path, **environment: str) -> Iterator[tuple[Any, str, list[str]]]:
     """The command in a process of its own: it, the address that it printed, and the lines up to the ssh line."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tileops", "view", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
+        preexec_fn=heeds_ctrl_c,
     )  # fmt: skip
     try:
         lines = []
