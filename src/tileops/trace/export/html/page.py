@@ -20,11 +20,12 @@ from .pack import pack
 
 # A file may use what those before it export.
 _SCRIPTS = (
-    "palette.js", "format.js", "elements.js", "recording.js", "model.js", "map_model.js", "filter.js", "plane.js",
-    "figure.js", "map.js", "gpu.js", "page.js",
+    "palette.js", "format.js", "units.js", "elements.js", "recording.js", "totals.js", "occurrences.js", "hash.js",
+    "model.js", "map_model.js", "filter.js", "tooltip.js", "header.js", "legend.js", "keys.js", "plane.js",
+    "marks.js", "minimap.js", "figure.js", "map.js", "gpu.js", "picker.js", "summary.js", "save.js", "page.js",
 )  # fmt: skip
-_IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
-_EXPORT = re.compile(r"^export (?=const |function |class |async )", re.MULTILINE)
+_IMPORT = re.compile(r"^import (\{.*?\}) from \"\./(\w+)\.js\";$", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"^export ((?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 # What a page says where its library did not come.
 _MISSING = {
@@ -147,5 +148,16 @@ def asset(name: str) -> str:
 
 @cache
 def _script() -> str:
-    """The page's modules as one: a page opened from ``file://`` can import nothing."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", asset(name))) for name in _SCRIPTS)
+    """The page's modules as one: a page opened from ``file://`` can import nothing.
+
+    Each stays a scope of its own, which gives what it exports.
+    """
+    parts = []
+    for name in _SCRIPTS:
+        source = asset(name)
+        exported = ", ".join(found[1] for found in _EXPORT.findall(source))
+        body = _EXPORT.sub(r"\1", _IMPORT.sub(r"const \1 = \2_js;", source))
+        # Only what exports nothing may await.
+        head, tail = (f"const {name.replace('.', '_')} = (() => {{", "})();") if exported else ("{", "}")
+        parts.append(f"{head}\n{body}return {{ {exported} }};\n{tail}" if exported else f"{head}\n{body}{tail}")
+    return "\n".join(parts)
