@@ -22,11 +22,14 @@ from .pack import pack
 _SCRIPTS = (
     "palette.js", "format.js", "units.js", "elements.js", "recording.js", "totals.js", "occurrences.js", "hash.js",
     "model.js", "map_model.js", "filter.js", "tooltip.js", "header.js", "legend.js", "keys.js", "plane.js",
-    "marks.js", "minimap.js", "figure.js", "map.js", "gpu.js", "picker.js", "summary.js", "save.js", "page.js",
+    "library.js", "marks.js", "minimap.js", "figure.js", "map.js", "gpu.js", "picker.js", "summary.js", "save.js",
+    "page.js",
 )  # fmt: skip
 _IMPORT = re.compile(r"^import (\{.*?\}) from \"\./(\w+)\.js\";$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
+# Plotly takes 0.4 s to start (two cores): the page's script has it run once a CTA is drawn.
+_INERT = '<template id="library">{}</template>'
 # What a page says where its library did not come.
 _MISSING = {
     "folder": "This page draws with Plotly, which it shares with the other pages of its folder: the file {name} "
@@ -98,7 +101,7 @@ def _library(plotlyjs: str, head: dict[str, Any], block: bytes) -> tuple[str, li
     """The elements that bring Plotly into a page, and what the page's policy must name for them to run."""
     if plotlyjs == "embed":
         element, source = _embedded_library()
-        return element, [source]
+        return _INERT.format(element), [source]
     text = _MISSING[plotlyjs].format(name=library.file_name(), url=library.cdn_url())
     if plotlyjs == "cdn":
         element = (
@@ -115,8 +118,7 @@ def _library(plotlyjs: str, head: dict[str, Any], block: bytes) -> tuple[str, li
         element = f'<script src="{library.file_name()}" nonce="{nonce}"></script>'
         source = f"'nonce-{nonce}'"
     notice = f'<p id="missing" class="alert bad" hidden>{html.escape(text)}</p>'
-    check, check_source = _inline(asset("missing.js"))
-    return f"{notice}\n{element}\n{check}", [source, check_source]
+    return f"{notice}\n{_INERT.format(element)}", [source]
 
 
 @cache

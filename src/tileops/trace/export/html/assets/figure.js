@@ -103,7 +103,7 @@ export class Figure extends Plane {
     this.theme = readTheme(this.host);
     const shapes = this.scene.slices.length + this.scene.flows.length + this.scene.instants.length;
     // A search changes with each letter: on the canvas, that is one drawing.
-    this.dense = shapes > MOST_SHAPES || this.sought !== null;
+    this.dense = shapes > MOST_SHAPES || this.sought !== null || !window.Plotly;
     this._react(this.dense ? [] : this._traces());
   }
 

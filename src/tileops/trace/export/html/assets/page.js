@@ -11,6 +11,7 @@ import { described, float } from "./tooltip.js";
 import { fillHeader } from "./header.js";
 import { fillLegend } from "./legend.js";
 import { bind, fillHelp } from "./keys.js";
+import { loadLibrary } from "./library.js";
 import { saveFigure, saveMap } from "./save.js";
 import { Figure } from "./figure.js";
 import { GpuPanel } from "./gpu.js";
@@ -38,6 +39,8 @@ class Page {
     this.gpu = null;
     /** @type {import("./model.js").Scene | null} what the minimap has */
     this.mapped = null;
+    this.drawn = NaN; // ms from the page's opening until its first CTA could be seen
+    this.complete = NaN; // and until its axis, and all that Plotly does
     this.cta = recording.cta(0);
     this.events = recording.events(0);
     this.unit = CYCLES;
@@ -475,9 +478,17 @@ class Page {
   }
 }
 
+const frame = () => new Promise(requestAnimationFrame);
+
 try {
   const recording = await unpack(JSON.parse(byId("head").textContent), byId("block").textContent);
-  window.tileops = new Page(recording);
+  const page = new Page(recording);
+  window.tileops = page;
+  await frame();
+  await frame();
+  page.drawn = performance.now();
+  if (await loadLibrary()) page.figure.render();
+  page.complete = performance.now();
   document.documentElement.dataset.ready = "true";
 } catch (error) {
   const old = typeof DecompressionStream === "undefined";

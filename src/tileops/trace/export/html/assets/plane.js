@@ -1,5 +1,5 @@
 // A plot that zooms and pans along x and nothing else: Plotly draws the axis and takes the gestures, a canvas above it
-// holds the drawing.
+// holds the drawing. Until Plotly has come, there is the canvas alone.
 
 import { within } from "./model.js";
 import { CYCLES, length, moment } from "./units.js";
@@ -61,7 +61,8 @@ export class Plane {
   get range() {
     const axis = /** @type {any} */ (this.plot)._fullLayout?.xaxis;
     const { scale, offset } = this.unit;
-    return axis ? [(Number(axis.range[0]) - offset) / scale, (Number(axis.range[1]) - offset) / scale] : this.full;
+    if (!axis) return this.span ?? this.full;
+    return [(Number(axis.range[0]) - offset) / scale, (Number(axis.range[1]) - offset) / scale];
   }
 
   /** A value as the axis has it. @param {number} value */
@@ -102,7 +103,8 @@ export class Plane {
     const kept = span && within(span, this.full, this.narrowest);
     // Whoever zooms out as far as it goes wants all of the next drawing too.
     this.span = kept && this._isPart(kept) ? kept : null;
-    this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": this._axisRange() });
+    if (window.Plotly) this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": this._axisRange() });
+    else this._moved();
   }
 
   /** Moves by a part of what is shown. @param {number} part below 0 to the left */
@@ -127,13 +129,15 @@ export class Plane {
   /** Draws the axis and what Plotly itself is to draw, and fits the canvas to it. @param {any[]} traces */
   _react(traces = []) {
     this.host.style.height = `${TOP + this.height + BOTTOM}px`;
-    this.busy = window.Plotly.react(this.plot, traces, this._layout(), {
-      displayModeBar: false,
-      doubleClick: false,
-      scrollZoom: true,
-      showTips: false,
-    });
-    this._listen();
+    if (window.Plotly) {
+      this.busy = window.Plotly.react(this.plot, traces, this._layout(), {
+        displayModeBar: false,
+        doubleClick: false,
+        scrollZoom: true,
+        showTips: false,
+      });
+      this._listen();
+    }
     sizeCanvas(this.canvas, this.width, TOP + this.height + BOTTOM);
     this._moved();
   }
