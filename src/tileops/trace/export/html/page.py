@@ -27,6 +27,8 @@ _SCRIPTS = (
 )  # fmt: skip
 _IMPORT = re.compile(r"^import (\{.*?\}) from \"\./(\w+)\.js\";$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export ((?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
+# A quarter of what the scripts are long.
+_COMMENT = re.compile(r"^[ \t]*(?://.*|/\*\*(?:(?!\*/)[\s\S])*\*/)\n", re.MULTILINE)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 # Plotly takes 0.4 s to start (two cores): the page's script has it run once a CTA is drawn.
 _INERT = '<template id="library">{}</template>'
@@ -156,7 +158,7 @@ def _script() -> str:
     """
     parts = []
     for name in _SCRIPTS:
-        source = asset(name)
+        source = _COMMENT.sub("", asset(name))
         exported = ", ".join(found[1] for found in _EXPORT.findall(source))
         body = _EXPORT.sub(r"\1", _IMPORT.sub(r"const \1 = \2_js;", source))
         # Only what exports nothing may await.

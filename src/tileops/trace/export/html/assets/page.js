@@ -39,6 +39,7 @@ class Page {
     this.gpu = null;
     /** @type {import("./model.js").Scene | null} what the minimap has */
     this.mapped = null;
+    this.restoring = false;
     this.drawn = NaN; // ms from the page's opening until its first CTA could be seen
     this.complete = NaN; // and until its axis, and all that Plotly does
     this.cta = recording.cta(0);
@@ -78,6 +79,7 @@ class Page {
   /** Shows what the page's address says, and what of it cannot be shown. */
   restore() {
     const { state, wrong } = parseHash(window.location.hash);
+    this.restoring = true;
     const { columns } = this.recording;
     let position = state.cta === null ? -1 : columns.cta_cta.indexOf(state.cta);
     if (state.cta !== null && position < 0) wrong.push(`cta=${state.cta}`);
@@ -102,6 +104,7 @@ class Page {
     this.select(state.selection);
     this.measure(state.ruler);
     if (state.view === "gpu") this.openGpu();
+    this.restoring = false;
     byId("link").replaceChildren();
     if (wrong.length) {
       const text = `This recording has nothing for a part of the link: ${wrong.map(shown).join(", ")}.`;
@@ -111,6 +114,7 @@ class Page {
 
   /** The state has changed: the page's address follows, once it stays as it is. */
   changed() {
+    if (this.restoring) return;
     window.clearTimeout(this.settling);
     this.settling = window.setTimeout(() => this.store(), SETTLED);
   }
