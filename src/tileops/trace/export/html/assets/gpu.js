@@ -193,5 +193,19 @@ export class GpuPanel {
     byId("gpu-fit").addEventListener("click", () => this.map.fit());
     byId("gpu-zoom-in").addEventListener("click", () => this.map.zoom(0.5));
     byId("gpu-zoom-out").addEventListener("click", () => this.map.zoom(2));
+    for (const tool of /** @type {("pan" | "ruler")[]} */ (["pan", "ruler"])) {
+      byId(`gpu-${tool}`).addEventListener("click", () => this.use(tool));
+    }
+  }
+
+  /** What a drag does. @param {"pan" | "ruler"} tool */
+  use(tool) {
+    for (const id of ["pan", "ruler"]) byId(`gpu-${id}`).setAttribute("aria-pressed", String(id === tool));
+    this.marks.use(tool);
+  }
+
+  /** Takes back what was measured. */
+  clear() {
+    this.marks.measure(null);
   }
 }

@@ -8,6 +8,8 @@ import { RIGHT } from "./plane.js";
 const HEADER = 46; // px above the plot: title and legend
 const FOOTER = 52; // px below: ticks and the axis's title
 const SCALE = 2; // a PNG's pixels for each of the page's
+const LONG = 24; // characters of a name: those of a group and a lane have 300 px
+const LEAST_WIDTH = 0.01; // cycles: Plotly draws no bar of no width, and widens this one to a pixel
 
 /** @typedef {import("./figure.js").Figure} Figure */
 /** @typedef {import("./map.js").GpuMap} GpuMap */
@@ -27,7 +29,7 @@ export async function saveFigure(figure, format, title, name) {
   const [from, to] = figure.range;
   const onAxis = (/** @type {number} */ cycles) => figure._onAxis(cycles);
   const rows = scene.rows.map((row) => ({
-    text: escaped(`${shown(row.group)} / ${shown(row.lane)}`), y: row.bars + BAR / 2, showarrow: false,
+    text: escaped(`${shortened(shown(row.group))} / ${shortened(shown(row.lane))}`), y: row.bars + BAR / 2, showarrow: false,
     x: 0, xref: "paper", xanchor: "right", xshift: -10, font: { size: 12, color: theme.ink },
   }));
   /** @type {Map<string, number[]>} */
@@ -35,14 +37,14 @@ export async function saveFigure(figure, format, title, name) {
   for (const i of scene.slices) {
     if (slices.start[i] > to || slices.start[i] + slices.duration[i] < from) continue;
     const [, text] = head.ranges[slices.range[i]];
-    byName.set(text, [...(byName.get(text) ?? []), i]);
+    gathered(byName, text).push(i);
   }
   /** @type {any[]} */
   const traces = [...byName].map(([text, found]) => {
     const begin = found.map((i) => Math.max(slices.start[i], from));
-    const end = found.map((i, at) => Math.max(Math.min(slices.start[i] + slices.duration[i], to), begin[at]));
+    const end = found.map((i, at) => Math.max(Math.min(slices.start[i] + slices.duration[i], to), begin[at] + LEAST_WIDTH));
     return {
-      type: "bar", orientation: "h", name: escaped(shown(text)),
+      type: "bar", orientation: "h", name: escaped(shortened(shown(text))),
       base: begin.map(onAxis), x: end.map((value, at) => (value - begin[at]) * unit.scale),
       y: found.map((i) => scene.sliceTop[i] + BAR / 2), width: BAR,
       text: found.map((i, at) => escaped(figure.labelOf(i, end[at] - begin[at]))),
@@ -67,11 +69,11 @@ export async function saveFigure(figure, format, title, name) {
   for (const i of scene.instants) {
     if (instants.time[i] < from || instants.time[i] > to) continue;
     const [, text] = head.marks[instants.mark[i]];
-    marks.set(text, [...(marks.get(text) ?? []), i]);
+    gathered(marks, text).push(i);
   }
   for (const [text, found] of marks) {
     traces.push({
-      type: "scatter", mode: "markers", name: escaped(shown(text)),
+      type: "scatter", mode: "markers", name: escaped(shortened(shown(text))),
       x: found.map((i) => onAxis(instants.time[i])), y: found.map((i) => scene.markTop[i] - 3),
       marker: { symbol: "triangle-down", size: 10, color: colourOf(text), line: { width: 1, color: theme.ink } },
     });
@@ -139,4 +141,17 @@ async function save(plane, traces, annotations, { format, title, name }) {
 /** A text that Plotly takes for a text: it reads a few of HTML's tags, and entities. @param {string} text */
 function escaped(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+/** The list that a key has in a map. @template T @param {Map<string, T[]>} map @param {string} key @returns {T[]} */
+function gathered(map, key) {
+  let list = map.get(key);
+  if (!list) map.set(key, (list = []));
+  return list;
+}
+
+/** A name's beginning, where there is no room for all of it. @param {string} text */
+function shortened(text) {
+  const characters = Array.from(text);
+  return characters.length > LONG ? `${characters.slice(0, LONG - 1).join("")}…` : text;
 }
