@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -131,7 +132,8 @@ class Opened:
 
 
 def integer(value: float) -> str:
-    return f"{round(value):,}".replace("-", MINUS)
+    """As the page writes it: halves away from zero."""
+    return f"{math.copysign(math.floor(abs(value) + 0.5), value):,.0f}".replace("-", MINUS)
 
 
 def tenths(value: float) -> str:

@@ -113,15 +113,15 @@ def test_tables_that_do_not_fit_together_are_refused() -> None:
         render_html(replace(timeline, slices=timeline.slices[::-1]))
 
 
-def test_scripts() -> None:
+@pytest.mark.parametrize("script", ["page", "tools"])
+def test_scripts(script: str) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs node")
     if int(subprocess.run([node, "--version"], capture_output=True, text=True).stdout[1:].split(".")[0]) < 18:
         pytest.skip("needs node 18 or newer: its test runner and DecompressionStream")
-    done = subprocess.run(
-        [node, "--test", str(Path(__file__).with_name("page.test.mjs"))], capture_output=True, text=True
-    )
+    path = Path(__file__).with_name(f"{script}.test.mjs")
+    done = subprocess.run([node, "--test", str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -427,13 +427,11 @@ def test_the_table_adds_up(show: Callable[..., Opened]) -> None:
     slices, cycles = timeline.slices.where(cta=1), timeline.ctas["cycles"][1]
     rows = [line.split("\t") for line in opened.page.locator("#totals tr").all_inner_texts()]
     assert len(rows) == len(set(zip(slices["group"], slices["lane"], slices["name"])))
-    for name, row, count, mean, least, most, total, share in rows:
+    for name, row, count, total, mean, p50, p95, most, share in rows:
         group, lane = row.split(" / ")
         durations = slices.where(group=group, lane=lane, name=name)["duration"]
-        assert [count, mean, least, most, total] == [
-            integer(value)
-            for value in (len(durations), durations.mean() + 1e-9, durations.min(), durations.max(), durations.sum())
-        ]
+        wanted = (len(durations), durations.sum(), durations.mean(), *np.percentile(durations, (50, 95)))
+        assert [count, total, mean, p50, p95, most] == [integer(value) for value in (*wanted, durations.max())]
         assert share.strip() == f"{100 * durations.sum() / cycles:.1f}%"
 
 
@@ -448,8 +446,10 @@ def test_the_header_says_what_is_known(show: Callable[..., Opened]) -> None:
     assert page.locator("#told span").all_inner_texts() == [
         "cost of a record unknown: the recording does not say", "perturbation not measured",
     ]  # fmt: skip
+    clocks = timeline.ctas["ghz"]
     assert opened.facts("#facts") == {
-        "CTAs": "8", "Events": integer(timeline.recorded), "Dropped": "0", "Unfinished": "0", "Axis error": "± 21.5 ns",
+        "CTAs": "8", "Events": integer(timeline.recorded), "Dropped": "0", "Unfinished": "0",
+        "Clock, measured": f"{clocks.min():.3f} to {clocks.max():.3f} GHz", "Axis error": "± 21.5 ns",
     }  # fmt: skip
     assert page.locator("#alerts .alert").count() == 0
     assert "tilelang 0.1.15" in page.locator("footer .versions").inner_text()
@@ -508,7 +508,7 @@ def test_trouble_is_loud(show: Callable[..., Opened]) -> None:
     text = opened.hover(*opened.place(800, "producer", "main"))
     assert "Cut: its end was not recorded" in text
     rows = {line.split("\t")[0]: line.split("\t")[2:] for line in page.locator("#totals tr").all_inner_texts()}
-    assert [cell.strip() for cell in rows["tile"]] == ["0 + 1 cut", *[MISSING] * 5]
+    assert [cell.strip() for cell in rows["tile"]] == ["0 + 1 cut", *[MISSING] * 6]
     assert rows["tma"][:2] == ["4 + 1 cut", "200"]
     opened.open(2)
     assert "This CTA did not finish" in opened.alerts("#cta-alerts")
@@ -578,7 +578,7 @@ def test_nothing_to_show(show: Callable[..., Opened]) -> None:
 
 def test_names_are_text_and_never_run(show: Callable[..., Opened]) -> None:
     timeline = synthetic.hostile()
-    opened = show(timeline)
+    opened = show(timeline, height=1400)
     page = opened.page
     wanted = [spelled(name) for name in synthetic.HOSTILE]
 
