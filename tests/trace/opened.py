@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from typing import Any
+from urllib.parse import parse_qs
 
 import numpy as np
 
@@ -46,8 +47,14 @@ class Opened:
         self.page.locator(f"#tabs [role=tab][data-position='{cta}']").click()
 
     def settle(self) -> None:
-        """Waits until Plotly has redrawn."""
-        self.page.evaluate("async () => { await tileops.figure.busy; await new Promise(requestAnimationFrame); }")
+        """Waits until Plotly has redrawn. A change of theme or size is noticed with a frame, so one comes first."""
+        self.page.evaluate(
+            """async () => {
+              await new Promise(requestAnimationFrame);
+              await tileops.figure.busy;
+              await new Promise(requestAnimationFrame);
+            }"""
+        )
 
     def across(self, cycles: float) -> float:
         """Where on the screen a time is, from Plotly's own axis."""
@@ -127,6 +134,35 @@ class Opened:
         )
         return np.array(colours)
 
+    def state(self) -> dict[str, list[str]]:
+        """What the page's address says, once that has settled."""
+        return parse_qs(self.fragment().removeprefix("#"), keep_blank_values=True)
+
+    def fragment(self) -> str:
+        """The part of the page's address behind its file, once that has settled."""
+        self.page.wait_for_timeout(300)
+        return self.page.evaluate("location.hash")
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Drags from one place to another."""
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        self.page.mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        self.page.mouse.move(*end)
+        self.page.mouse.up()
+
+    def table(self) -> dict[tuple[str, str], list[str]]:
+        """The numbers beside the figure, by name and row, in their order."""
+        lines = [line.split("\t") for line in self.page.locator("#totals tr").all_inner_texts()]
+        return {(name, row): [cell.strip() for cell in cells] for name, row, *cells in lines}
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """What stands at the selected span and at the ruler; empty without one."""
+        said = (self.page.locator(f"#figure .marks .{part} .said") for part in ("selection", "tape"))
+        selection, ruler = (one.inner_text() if one.is_visible() else "" for one in said)
+        return selection, ruler
+
     def chip(self, text: str) -> Any:
         return self.page.locator("#legend .chip").filter(has_text=re.compile(rf"^{re.escape(text)}[\d,]+$"))
 
@@ -138,6 +174,13 @@ def integer(value: float) -> str:
 
 def tenths(value: float) -> str:
     return f"{value:,.1f}".replace("-", MINUS)
+
+
+def number(text: str) -> float:
+    """A number as the page writes it, whatever its unit."""
+    found = re.match(rf"[{MINUS}+]?[\d,]+(\.\d+)?", text)
+    assert found is not None, text
+    return float(found[0].replace(",", "").replace(MINUS, "-"))
 
 
 def middle_of(row: Any) -> float:

@@ -509,7 +509,7 @@ def test_trouble_is_loud(show: Callable[..., Opened]) -> None:
     assert "Cut: its end was not recorded" in text
     rows = {line.split("\t")[0]: line.split("\t")[2:] for line in page.locator("#totals tr").all_inner_texts()}
     assert [cell.strip() for cell in rows["tile"]] == ["0 + 1 cut", *[MISSING] * 6]
-    assert rows["tma"][:2] == ["4 + 1 cut", "200"]
+    assert rows["tma"][:3] == ["4 + 1 cut", "800", "200"]
     opened.open(2)
     assert "This CTA did not finish" in opened.alerts("#cta-alerts")
     assert page.locator("#nothing").inner_text() == "Nothing is known of this CTA, since it did not finish."
