@@ -1090,7 +1090,8 @@ def test_all_texts_can_be_read(show: Show, scheme: str) -> None:
     selectors = [
         "h1", "h2", "h2 small", ".said", "dt", "dd", ".alert", "button:not(:disabled)", ".tab .linear", "#found",
         "#hits", "#search", "#unit", "#filter", ".row-name span", ".marks .said", ".hint", "#summary-head th",
-        "#totals td", "#totals th", "#totals small", ".note", "footer", "#tooltip td", "#tooltip th", ".chip .count", ".versions",
+        "#totals td", "#totals th", "#totals small", ".note", "footer", "#tooltip td", "#tooltip th",
+        ".chip .count", ".versions",
     ]  # fmt: skip
     found = page.evaluate(CONTRAST, selectors)
     page.keyboard.press("?")
