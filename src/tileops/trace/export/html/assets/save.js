@@ -129,7 +129,10 @@ async function save(plane, traces, annotations, { format, title, name }) {
     legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font: { size: 11, color: theme.ink } },
   };
   layout.xaxis = { ...layout.xaxis, range: plane.range.map((value) => plane._onAxis(value)) };
-  const address = await window.Plotly.toImage({ data: traces, layout }, { format, width, height, scale: SCALE });
+  // Without this, Plotly takes what stands between two $ of a name for a formula.
+  const config = { typesetMath: false };
+  const scale = format === "png" ? SCALE : 1;
+  const address = await window.Plotly.toImage({ data: traces, layout, config }, { format, width, height, scale });
   const link = document.createElement("a");
   link.href = address;
   link.download = `${name}.${format}`;
