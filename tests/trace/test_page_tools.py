@@ -1024,7 +1024,10 @@ def test_the_map_as_a_picture(show: Show, tmp_path: Path) -> None:
     assert name == "gemm-gpu.svg"
     picture = Picture(content)
     assert len(picture.bars) == 38
-    assert set(picture.texts("annotation")) >= {*(f"SM {sm}" for sm in range(7)), "no time"}
+    ends = [opened.page.locator(f"#scale-{end}").inner_text() for end in ("low", "high")]
+    wanted = [*(f"SM {sm}" for sm in range(7)), "no time", "Duration", *ends]
+    assert sorted(picture.texts("annotation")) == sorted(wanted)
+    assert len(picture.inside("shapelayer")) >= 1
     assert picture.texts("g-gtitle") == ["gemm · NVIDIA H200"]
     name, content = saved(opened, "#gpu-png", tmp_path)
     assert name == "gemm-gpu.png"
@@ -1042,14 +1045,16 @@ def test_a_picture_shows_names_as_text(show: Show, tmp_path: Path) -> None:
     def plain(text: str) -> str:
         return " ".join(text.replace("\xa0", " ").split())
 
-    begins = [plain(spelled(one))[:20].strip() for one in synthetic.HOSTILE]
+    begins = [plain(spelled(one))[:15].strip() for one in synthetic.HOSTILE]
     legend = [plain(text) for text in picture.texts("legend")]
     for begin in begins:
         assert any(text.startswith(begin) for text in legend), begin
     assert opened.page.evaluate("window.hacked") is None
     saved(opened, "#png", tmp_path)
     opened.open_map()
-    saved(opened, "#gpu-svg", tmp_path)
+    opened.page.locator("#gpu-colour").select_option(value="3")
+    picture = Picture(saved(opened, "#gpu-svg", tmp_path)[1])
+    assert "Share of <b>bold</b…" in picture.texts("annotation")
     assert opened.page.evaluate("window.hacked") is None
 
 
@@ -1156,6 +1161,21 @@ def test_no_tool_is_clipped_in_a_narrow_window(show: Show, width: int) -> None:
     page.keyboard.press("Escape")
     opened.open_map()
     check("#gpu-card", "#gpu-card button", "#gpu-card select", "#map", "#scale")
+
+
+def test_long_names_end_in_an_ellipsis(show: Show) -> None:
+    opened = show(synthetic.hostile())
+    page = opened.page
+    cut = page.locator(".row-name span, #totals .name, .chip .name").evaluate_all(
+        """all => all.filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth).map((one) => {
+          const { display, overflow, textOverflow } = getComputedStyle(one);
+          return [/block/.test(display), overflow, textOverflow];
+        })"""
+    )
+    assert len(cut) > 10
+    assert set(map(tuple, cut)) == {(True, "hidden", "ellipsis")}
+    # The numbers beside them stay in sight.
+    assert page.locator("#summary").evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 def test_keys_where_there_is_nothing_to_show(show: Show) -> None:

@@ -476,7 +476,7 @@ class Page {
     const stem = kernel.replace(/[^\w.-]+/g, "_").slice(0, 60) || "timeline";
     const device = head.meta.device ? ` · ${shown(String(head.meta.device))}` : "";
     if (this.state.view === "gpu" && this.gpu) {
-      await saveMap(this.gpu.map, format, `${shown(kernel)}${device}`, `${stem}-gpu`);
+      await saveMap(this.gpu.map, this.gpu.colours, format, `${shown(kernel)}${device}`, `${stem}-gpu`);
     } else {
       const title = `${shown(kernel)} · CTA ${this.nameOf(this.position)}${device}`;
       await saveFigure(this.figure, format, title, `${stem}-cta-${this.cta.number}`);

@@ -8,11 +8,12 @@ import { RIGHT } from "./plane.js";
 const HEADER = 46; // px above the plot: title and legend
 const FOOTER = 52; // px below: ticks and the axis's title
 const SCALE = 2; // a PNG's pixels for each of the page's
-const LONG = 24; // characters of a name: those of a group and a lane have 300 px
+const LONG = 20; // characters of a name: those of a group and a lane have 340 px
 const LEAST_WIDTH = 0.01; // cycles: Plotly draws no bar of no width, and widens this one to a pixel
 
 /** @typedef {import("./figure.js").Figure} Figure */
 /** @typedef {import("./map.js").GpuMap} GpuMap */
+/** @typedef {import("./plane.js").Plane} Plane */
 
 /**
  * Saves what a CTA's figure shows.
@@ -29,8 +30,8 @@ export async function saveFigure(figure, format, title, name) {
   const [from, to] = figure.range;
   const onAxis = (/** @type {number} */ cycles) => figure._onAxis(cycles);
   const rows = scene.rows.map((row) => ({
-    text: escaped(`${shortened(shown(row.group))} / ${shortened(shown(row.lane))}`), y: row.bars + BAR / 2, showarrow: false,
-    x: 0, xref: "paper", xanchor: "right", xshift: -10, font: { size: 12, color: theme.ink },
+    text: `${shortened(shown(row.group))} / ${shortened(shown(row.lane))}`, y: row.bars + BAR / 2, xshift: -10,
+    font: { size: 12, color: theme.ink },
   }));
   /** @type {Map<string, number[]>} */
   const byName = new Map();
@@ -78,17 +79,25 @@ export async function saveFigure(figure, format, title, name) {
       marker: { symbol: "triangle-down", size: 10, color: colourOf(text), line: { width: 1, color: theme.ink } },
     });
   }
-  await save(figure, traces, rows, { format, title, name });
+  await save(figure, { traces, names: rows, above: {} }, { format, title, name });
 }
+
+/**
+ * @typedef {object} Colours of the map
+ * @property {string} what they stand for
+ * @property {string[]} ends of the scale, as text
+ * @property {string[]} shades from the one end to the other
+ */
 
 /**
  * Saves what the GPU map shows.
  * @param {GpuMap} map
+ * @param {Colours | null} colours
  * @param {"png" | "svg"} format
  * @param {string} title
  * @param {string} name of the file, without its ending
  */
-export async function saveMap(map, format, title, name) {
+export async function saveMap(map, colours, format, title, name) {
   if (!map.measures) return;
   const { theme, columns, places } = map;
   const [from, to] = map.range;
@@ -101,31 +110,56 @@ export async function saveMap(map, format, title, name) {
     marker: { color: seen.map((i) => map.colourOf(i)), line: { width: 0.5, color: theme.surface } },
   };
   const names = map.namedRows().map(({ text, middle }) => ({
-    text: escaped(text), y: middle, showarrow: false, x: 0, xref: "paper", xanchor: "right", xshift: -6,
-    font: { size: 10, color: theme.muted },
+    text, y: middle, xshift: -6, font: { size: 10, color: theme.muted },
   }));
-  await save(map, [bars], names, { format, title, name });
+  const above = colours ? scaleOf(colours, theme) : {};
+  await save(map, { traces: [bars], names, above }, { format, title, name });
 }
 
 /**
- * @param {import("./plane.js").Plane} plane
- * @param {any[]} traces
- * @param {any[]} annotations
+ * A scale above the plot's right end, of shapes and texts: Plotly's own would take its room from the plot.
+ * @param {Colours} colours @param {Plane["theme"]} theme
+ */
+function scaleOf({ what, ends, shades }, theme) {
+  const width = 192;
+  const step = width / shades.length;
+  const place = { xref: "paper", xanchor: 1, xsizemode: "pixel", yref: "paper", yanchor: 1, ysizemode: "pixel" };
+  const shapes = shades.map((color, i) => ({
+    type: "rect", ...place, x0: i * step - width, x1: (i + 1) * step - width, y0: 18, y1: 26,
+    fillcolor: color, line: { width: 0 },
+  }));
+  const annotations = [[ends[0], -width, "left", 4], [ends[1], 0, "right", 4], [shortened(what), -width, "left", 28]].map(
+    ([text, xshift, xanchor, yshift]) => ({
+      text: escaped(String(text)), showarrow: false, x: 1, xref: "paper", xanchor, xshift, y: 1, yref: "paper",
+      yanchor: "bottom", yshift, borderpad: 0, font: { size: 10, color: theme.muted },
+    }),
+  );
+  return { shapes, annotations };
+}
+
+/**
+ * @param {Plane} plane
+ * @param {{traces: any[], names: any[], above: {shapes?: any[], annotations?: any[]}}} content `names` stand left of
+ *   the plot
  * @param {{format: "png" | "svg", title: string, name: string}} options
  */
-async function save(plane, traces, annotations, { format, title, name }) {
+async function save(plane, { traces, names, above }, { format, title, name }) {
   const { theme } = plane;
-  const longest = Math.max(...annotations.map(({ text }) => text.length), 4);
-  const left = Math.max(plane.left, Math.min(300, 7 * longest + 16));
+  const longest = Math.max(...names.map(({ text }) => text.length), 4);
+  const left = Math.max(plane.left, Math.min(340, 7 * longest + 16));
+  const besides = names.map(({ text, ...rest }) => (
+    { text: escaped(text), showarrow: false, x: 0, xref: "paper", xanchor: "right", ...rest }
+  ));
   const height = HEADER + plane.height + FOOTER;
   const width = plane.width - plane.left + left;
   const layout = {
     ...plane._layout(), width, height,
     margin: { l: left, r: RIGHT, t: HEADER, b: FOOTER, pad: 0 },
-    paper_bgcolor: theme.surface, plot_bgcolor: theme.surface, annotations,
+    paper_bgcolor: theme.surface, plot_bgcolor: theme.surface,
+    shapes: above.shapes ?? [], annotations: [...besides, ...(above.annotations ?? [])],
     title: { text: escaped(title), x: 0, xref: "container", xanchor: "left", pad: { l: 12, t: 8 }, y: 1, yanchor: "top",
       font: { size: 14, color: theme.ink } },
-    showlegend: traces.length > 1,
+    showlegend: traces.some(({ showlegend }) => showlegend !== false),
     legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font: { size: 11, color: theme.ink } },
   };
   layout.xaxis = { ...layout.xaxis, range: plane.range.map((value) => plane._onAxis(value)) };
