@@ -200,7 +200,9 @@ export class Figure extends Plane {
     this._drawBars(context, scene, toPixels, width);
     this._drawArrows(context, scene, toPixels, width);
     if (this.dense) this._drawInstants(context, scene, toPixels, width);
-    if (this.chosen >= 0) this._drawHit(context, scene, { kind: "slice", index: this.chosen }, toPixels);
+    if (this.chosen >= 0 && scene.isShown(this.chosen)) {
+      this._drawHit(context, scene, { kind: "slice", index: this.chosen }, toPixels);
+    }
     if (this.hit) this._drawHit(context, scene, this.hit, toPixels);
     context.restore();
   }

@@ -57,6 +57,7 @@ export class Scene {
     const { slices, instants, flows } = events;
     const rangeTop = head.ranges.map((/** @type {any} */ [lane, , depth]) => rows[lane].bars + depth * STEP);
     const rangeHidden = head.ranges.map((/** @type {any} */ [, name]) => hidden.names.has(name));
+    this._hidden = rangeHidden;
     this.sliceTop = Float64Array.from({ length: slices.count }, (_, i) => rangeTop[slices.range[i]]);
     this.markTop = Float64Array.from({ length: instants.count }, (_, i) => rows[head.marks[instants.mark[i]][0]].bars);
     this.slices = indices(slices.count, (i) => !rangeHidden[slices.range[i]]);
@@ -195,6 +196,11 @@ export class Scene {
       }
     }
     return best;
+  }
+
+  /** Whether the legend shows a slice. @param {number} slice */
+  isShown(slice) {
+    return !this._hidden[this.events.slices.range[slice]];
   }
 
   /** The arrows that a range sends or receives. @param {number} slice */

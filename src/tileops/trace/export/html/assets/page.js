@@ -63,6 +63,8 @@ class Page {
       option.value = key;
       return option;
     }));
+    const { slice_payload_kind: ofSlices, instant_payload_kind: ofInstants } = recording.columns;
+    byId("payloads").disabled = ofSlices.length + ofInstants.length === 0;
     this.listen();
     if (recording.count) this.restore();
     byId("picker").hidden = byId("panel").hidden = recording.count === 0;
@@ -436,6 +438,7 @@ class Page {
   }
 
   togglePayloads() {
+    if (byId("payloads").disabled) return;
     this.state.payloads = !this.state.payloads;
     byId("payloads").setAttribute("aria-pressed", String(this.state.payloads));
     this.figure.payloads = this.state.payloads;

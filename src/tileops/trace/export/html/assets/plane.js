@@ -103,7 +103,7 @@ export class Plane {
     const kept = span && within(span, this.full, this.narrowest);
     // Whoever zooms out as far as it goes wants all of the next drawing too.
     this.span = kept && this._isPart(kept) ? kept : null;
-    if (window.Plotly) this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": this._axisRange() });
+    if (this._listening) this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": this._axisRange() });
     else this._moved();
   }
 
