@@ -109,6 +109,8 @@ class Page {
     this.measure(state.ruler);
     if (state.view === "gpu") this.openGpu();
     this.restoring = false;
+    // An address that says something says what is shown; one that says nothing stays short.
+    if (window.location.hash) this.changed();
     byId("link").replaceChildren();
     if (wrong.length) {
       const text = `This recording has nothing for a part of the link: ${wrong.map(shown).join(", ")}.`;
