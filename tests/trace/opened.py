@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -13,6 +14,14 @@ from tileops.trace import Timeline
 
 MINUS = "−"
 MISSING = "–"
+
+
+def wait_for(page: Any, condition: str, patience: float = 30.0) -> None:
+    """Waits until an expression is true. Playwright's own way has the page evaluate it, which its policy forbids."""
+    begin = time.monotonic()
+    while not page.evaluate(condition):
+        assert time.monotonic() - begin < patience, condition
+        page.wait_for_timeout(20)
 
 
 class Opened:
