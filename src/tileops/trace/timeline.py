@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .statistics import Summary
 
 PAYLOAD_NONE, PAYLOAD_INT, PAYLOAD_FLOAT = 0, 1, 2
 
@@ -174,6 +177,17 @@ class Timeline:
         """The CTAs that started and never closed their rows: nothing of theirs is decoded."""
         return self.ctas["cta"][~self.ctas["finished"]]
 
+    def summary(self, *, depth: int | None = None) -> Summary:
+        """Where the time goes, as tables; ``print`` shows the main ones.
+
+        Args:
+            depth: the stages that the kernel's pipeline was built with, if you know them: they are shown next to the
+                number of hand-offs that are really in flight.
+        """
+        from .statistics import Summary
+
+        return Summary(self, depth)
+
     def show(self, *, title: str | None = None, plotlyjs: str = "embed") -> Path:
         """Writes the timeline's page to a temporary folder and opens it in a browser; says where it is if none opens.
 
@@ -188,7 +202,7 @@ class Timeline:
             ValueError: for another ``plotlyjs``.
             OSError: if the page cannot be written.
         """
-        # Here and below, not above: exporters read Timelines, and this module knows of no exporter.
+        # In the methods, not above: exporters and statistics read Timelines, and this module knows none of them.
         from .export.html.show import show
 
         return show(self, title, plotlyjs)
