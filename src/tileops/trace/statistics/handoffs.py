@@ -31,6 +31,9 @@ class _Edge:
 def handoff_table(timeline: Timeline, numbering: Numbering, depth: int | None = None) -> Table:
     """One row an edge between two groups' ranges.
 
+    A source that only issues work, as one that starts a TMA load, ends before the data is there: the latency is then
+    what lies between issue and use.
+
     A hand-off is in flight from the source's end until it arrives: at the destination's end if that was waiting
     already, else at its start. How many are in flight is weighted with time, from the first one's begin to the last
     one's arrival in each CTA.
@@ -41,15 +44,11 @@ def handoff_table(timeline: Timeline, numbering: Numbering, depth: int | None = 
 
     Returns:
         ``src_group``, ``src``, ``dst_group``, ``dst``; of the latency (cycles) ``count``, ``total``, ``mean``,
-        ``min``, ``p50``, ``p95``, ``p99``, ``max``; ``waited`` (the part of the hand-offs that the destination was
-        waiting for), ``depth_mean`` and ``depth_max`` (in flight at once), ``depth_most`` (the depth at which the most
-        time is spent), ``built`` and ``built_by`` (``"argument"``, ``"meta"``, ``"back edge"`` or ``""``).
-
-    Raises:
-        ValueError: for a ``depth`` below 1.
+        ``min``, ``p50``, ``p95``, ``p99``, ``max``; ``waited`` (the part of the hand-offs whose destination
+        had begun before the source's end), ``depth_mean`` and ``depth_max`` (in flight at once), ``depth_most`` (the
+        depth at which the most time is spent), ``built`` and ``built_by`` (``"argument"``, ``"meta"``, ``"back edge"``
+        or ``""``).
     """
-    if depth is not None and (isinstance(depth, bool) or not isinstance(depth, (int, np.integer)) or depth < 1):
-        raise ValueError(f"depth must be the number of the pipeline's stages, at least 1, got {depth!r}")
     flows = timeline.flows
     edges = _edges(timeline, numbering)
     back = {(edge.src[0], edge.dst[0]): shift for edge in edges if (shift := _shift(timeline, numbering, edge)) > 0}
@@ -64,7 +63,7 @@ def handoff_table(timeline: Timeline, numbering: Numbering, depth: int | None = 
     names = ("waited", "depth_mean", "depth_max", "depth_most", "built", "built_by")
     rest = dict(zip(names, np.array(others, dtype=np.float64).reshape(-1, len(names)).T))
     rest |= {name: rest[name].astype(np.int64) for name in names[2:]}
-    keys = {}
+    keys: dict[str, np.ndarray] = {}
     for side, pairs in (("src", [edge.src for edge in edges]), ("dst", [edge.dst for edge in edges])):
         codes = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         keys |= {f"{side}_group": codes[0], side: codes[1]}

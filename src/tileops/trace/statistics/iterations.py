@@ -81,8 +81,10 @@ def _numbered(timeline: Timeline, numbering: Numbering, number: int) -> _Numbere
         return None
     payload = _counting(slices, positions, starts, int(entered.max()))
     if payload is not None:
-        numbers, place = np.unique(payload, return_inverse=True)
-        return _Numbered(positions, place.reshape(-1), numbers, NUMBERED.index(PAYLOAD))
+        least = payload.min()
+        seen = np.bincount(payload - least) > 0
+        place = (np.cumsum(seen) - 1)[payload - least]
+        return _Numbered(positions, place, np.flatnonzero(seen) + least, NUMBERED.index(PAYLOAD))
     occurrence = np.arange(len(cta)) - np.repeat(starts, entered)
     if timeline.meta.get("keep") == "last":
         rows = timeline.rows
@@ -90,9 +92,7 @@ def _numbered(timeline: Timeline, numbering: Numbering, number: int) -> _Numbere
         lost = rows.codes("cta")[of_group & (rows.codes("dropped") > 0)]
         whole = ~np.isin(cta, lost)
         positions, occurrence = positions[whole], occurrence[whole]
-    return _Numbered(
-        positions, occurrence, np.arange(occurrence.max(initial=-1) + 1), NUMBERED.index(OCCURRENCE)
-    )
+    return _Numbered(positions, occurrence, np.arange(occurrence.max(initial=-1) + 1), NUMBERED.index(OCCURRENCE))
 
 
 def _counting(slices: Table, positions: np.ndarray, starts: np.ndarray, most: int) -> np.ndarray | None:
@@ -184,7 +184,9 @@ def phase_table(timeline: Timeline, iterations: Table) -> Table:
         rows.append((code, longest, first, last, begin, end - begin, cycles - end))
     columns = np.array(rows, dtype=np.float64).reshape(-1, 7).T
     names = ("group", "iterations", "first", "last", "prologue", "steady", "epilogue")
-    table = {name: column.astype(np.int64) if nth < 4 else column for nth, (name, column) in enumerate(zip(names, columns))}
+    table = {
+        name: column.astype(np.int64) if nth < 4 else column for nth, (name, column) in enumerate(zip(names, columns))
+    }
     return Table(table, {"group": timeline.slices.vocabulary("group")})
 
 

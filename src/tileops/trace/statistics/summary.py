@@ -24,9 +24,14 @@ class Summary:
     Args:
         timeline: what to look at.
         depth: the stages that the kernel's pipeline was built with, if you know them, see :attr:`handoffs`.
+
+    Raises:
+        ValueError: for a ``depth`` that is no number of stages.
     """
 
     def __init__(self, timeline: Timeline, depth: int | None = None):
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, (int, np.integer)) or depth < 1):
+            raise ValueError(f"depth must be the number of the pipeline's stages, an integer from 1, got {depth!r}")
         self.timeline = timeline
         self.depth = depth
 

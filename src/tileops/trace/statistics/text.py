@@ -57,7 +57,9 @@ def _section(title: str, table: Table, shown: dict[str, Callable[[Any], str]]) -
     widths = [max(map(len, column)) for column in cells]
     left = [name in ("group", "lane", "name", "other_group", "src", "dst", "src_group", "dst_group") for name in shown]
     rows = [
-        "  ".join(cell.ljust(width) if to_left else cell.rjust(width) for cell, width, to_left in zip(row, widths, left))
+        "  ".join(
+            cell.ljust(width) if to_left else cell.rjust(width) for cell, width, to_left in zip(row, widths, left)
+        )
         for row in zip(*cells)
     ]
     return ["", title, *(f"  {row.rstrip()}" for row in rows)]
