@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tileops.trace import Timeline
 from tileops.trace.recording import Recording
 from tileops.trace.statistics import numbering
 from tileops.trace.statistics.distribution import percentile_of_each
@@ -164,8 +165,8 @@ def test_iterations_agree_with_a_loop(random):
         entered[key] = max(entered[key], len(rows))
         for n, row in enumerate(rows):
             if (cta, group) not in lost:
-                starts[*key, n].append(row.start)
-                took[*key, n] += [row.duration] * (not row.cut)
+                starts[(*key, n)].append(row.start)
+                took[(*key, n)] += [row.duration] * (not row.cut)
     found = {row[:4]: row for row in timeline.summary().iterations}
     assert set(found) == {key for key in starts if entered[key[:3]] > 1}
     for key, row in found.items():
@@ -482,9 +483,8 @@ def test_blocks_change_nothing(monkeypatch):
             one, other = getattr(whole, name), getattr(parts, name)
             assert one.column_names == other.column_names
             for column in one.column_names:
-                assert np.array_equal(
-                    one.codes(column), other.codes(column), equal_nan=one.codes(column).dtype == float
-                )
+                texts = one.codes(column).dtype != float
+                assert np.array_equal(one.codes(column), other.codes(column), equal_nan=not texts)
 
 
 def test_columns_that_are_made_on_demand_are_not_kept():

@@ -184,9 +184,8 @@ def phase_table(timeline: Timeline, iterations: Table) -> Table:
         rows.append((code, longest, first, last, begin, end - begin, cycles - end))
     columns = np.array(rows, dtype=np.float64).reshape(-1, 7).T
     names = ("group", "iterations", "first", "last", "prologue", "steady", "epilogue")
-    table = {
-        name: column.astype(np.int64) if nth < 4 else column for nth, (name, column) in enumerate(zip(names, columns))
-    }
+    table = dict(zip(names, columns))
+    table |= {name: table[name].astype(np.int64) for name in names[:4]}
     return Table(table, {"group": timeline.slices.vocabulary("group")})
 
 

@@ -96,7 +96,7 @@ def cta_table(timeline: Timeline, numbering: Numbering) -> Table:
             )
         )
     nothing = (np.empty(0, dtype=np.int64),) * 6
-    number, cta, entered, cut, total, most = (np.concatenate(column) for column in zip(*(parts or [nothing])))
+    of_range, cta, entered, cut, total, most = (np.concatenate(column) for column in zip(*(parts or [nothing])))
     count = entered - cut
     line = np.searchsorted(ctas.codes("cta"), cta)
     cycles = ctas.codes("cycles").take(line)
@@ -111,7 +111,7 @@ def cta_table(timeline: Timeline, numbering: Numbering) -> Table:
             "max": np.where(count > 0, most, np.nan),
             "share": _over(total, cycles),
         },
-        number,
+        of_range,
     )
 
 

@@ -55,13 +55,11 @@ def _section(title: str, table: Table, shown: dict[str, Callable[[Any], str]]) -
     cells = [[name.replace("_", " "), *map(form, table[name].tolist())] for name, form in shown.items()]
     cells = [[_one_line(cell) for cell in column] for column in cells]
     widths = [max(map(len, column)) for column in cells]
-    left = [name in ("group", "lane", "name", "other_group", "src", "dst", "src_group", "dst_group") for name in shown]
-    rows = [
-        "  ".join(
-            cell.ljust(width) if to_left else cell.rjust(width) for cell, width, to_left in zip(row, widths, left)
-        )
-        for row in zip(*cells)
+    columns = [
+        [cell.ljust(width) if form is str else cell.rjust(width) for cell in column]
+        for column, width, form in zip(cells, widths, shown.values())
     ]
+    rows = map("  ".join, zip(*columns))
     return ["", title, *(f"  {row.rstrip()}" for row in rows)]
 
 
