@@ -53,3 +53,8 @@ def percentile_of_each(values: np.ndarray, of: np.ndarray, groups: int, percent:
         return np.full(rank.shape, np.nan)
     low, high = (ordered[np.minimum(first + at, last)].astype(np.float64) for at in (below, above))
     return np.where(count > 0, low + (high - low) * (rank - below), np.nan)
+
+
+def over(total: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """The quotient, NaN where it is by nothing."""
+    return np.where(by > 0, total / np.maximum(by, 1), np.nan)

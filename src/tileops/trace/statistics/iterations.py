@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..timeline import PAYLOAD_INT, Table, Timeline
-from .distribution import percentile_of_each
+from .distribution import over, percentile_of_each
 from .numbering import Numbering, runs
 from .ranges import cta_cycles
 
@@ -116,7 +116,7 @@ def _columns(timeline: Timeline, numbered: _Numbered) -> dict[str, np.ndarray]:
     entered = np.bincount(place, minlength=count)
     following = (cta[1:] == cta[:-1]).nonzero()[0]
     periods = np.bincount(place[following], minlength=count)
-    period = _over(np.bincount(place[following], start[following + 1] - start[following], minlength=count), periods)
+    period = over(np.bincount(place[following], start[following + 1] - start[following], minlength=count), periods)
     if cut.any():
         place, duration = place[~cut], duration[~cut]
     whole = np.bincount(place, minlength=count)
@@ -126,9 +126,9 @@ def _columns(timeline: Timeline, numbered: _Numbered) -> dict[str, np.ndarray]:
         "by": np.full(count, numbered.by),
         "phase": _phases(period, entered),
         "count": whole,
-        "start": _over(np.bincount(numbered.place, start, minlength=count), entered),
+        "start": over(np.bincount(numbered.place, start, minlength=count), entered),
         "period": period,
-        "mean": _over(np.bincount(place, duration, minlength=count), whole),
+        "mean": over(np.bincount(place, duration, minlength=count), whole),
         "min": low,
         "p50": median,
         "p95": high,
@@ -192,8 +192,3 @@ def phase_table(timeline: Timeline, iterations: Table) -> Table:
 def _pairs(iterations: Table, rows: np.ndarray) -> np.ndarray:
     """One integer for the lane and name of each row."""
     return iterations.codes("lane")[rows] * (1 + len(iterations.vocabulary("name"))) + iterations.codes("name")[rows]
-
-
-def _over(total: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """The quotient, NaN where it is by nothing."""
-    return np.where(by > 0, total / np.maximum(by, 1), np.nan)

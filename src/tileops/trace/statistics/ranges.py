@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..timeline import Table, Timeline
-from .distribution import columns, spread
+from .distribution import columns, over, spread
 from .numbering import Numbering, runs
 
 
@@ -107,9 +107,9 @@ def cta_table(timeline: Timeline, numbering: Numbering) -> Table:
             "count": count,
             "cut": cut,
             "total": total,
-            "mean": _over(total, count),
+            "mean": over(total, count),
             "max": np.where(count > 0, most, np.nan),
-            "share": _over(total, cycles),
+            "share": over(total, cycles),
         },
         of_range,
     )
@@ -145,14 +145,9 @@ def sm_table(timeline: Timeline, numbering: Numbering, of_ctas: Table) -> Table:
             "count": count,
             "cut": added("cut"),
             "total": total,
-            "mean": _over(total, count),
+            "mean": over(total, count),
             "max": most,
-            "share": _over(total, cycles[of_sm] if len(known) else np.empty(0)),
+            "share": over(total, cycles[of_sm] if len(known) else np.empty(0)),
         },
         number[starts],
     )
-
-
-def _over(total: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """The quotient, NaN where it is by nothing."""
-    return np.where(by > 0, total / np.maximum(by, 1), np.nan)
