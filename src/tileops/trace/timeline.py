@@ -8,7 +8,7 @@ loop is clearer.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from .findings import Finding
     from .statistics import Summary
 
 PAYLOAD_NONE, PAYLOAD_INT, PAYLOAD_FLOAT = 0, 1, 2
@@ -187,6 +188,32 @@ class Timeline:
         from .statistics import Summary
 
         return Summary(self, depth)
+
+    def findings(
+        self,
+        *,
+        minimum: float = 0.05,
+        depth: int | None = None,
+        roles: Mapping[str, Collection[str]] | None = None,
+    ) -> list[Finding]:
+        """What costs time and could be won, and what the recording cannot tell; see ``docs/findings.md``.
+
+        Args:
+            minimum: the least win that makes a finding, as a share of the kernel's span.
+            depth: the stages that the kernel's pipeline was built with, if you know them.
+            roles: words in the names of ranges and lanes by which they ``"wait"``, ``"load"`` or ``"compute"``, if
+                they are not the usual ones. Destinations of ``dag`` edges wait whatever their names.
+
+        Returns:
+            Findings by the most that they could win, the largest first; what concerns the recording comes last.
+
+        Raises:
+            TraceError: for another ``minimum`` or other ``roles``.
+            ValueError: for a ``depth`` that is no number of stages.
+        """
+        from .findings import find
+
+        return find(self, minimum, depth, roles)
 
     def show(self, *, title: str | None = None, plotlyjs: str = "embed") -> Path:
         """Writes the timeline's page to a temporary folder and opens it in a browser; says where it is if none opens.

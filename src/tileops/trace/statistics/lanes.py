@@ -67,7 +67,7 @@ class LaneUse:
             for number in range(count):
                 of_lane = slice(bounds[number], bounds[number + 1])
                 own = line[of_lane]
-                begin, end, first = _stretches(start[of_lane] + (own - low) * span, duration[of_lane], own)
+                begin, end, first = stretches(start[of_lane] + (own - low) * span, duration[of_lane], own)
                 stretches.append((begin, end))
                 if len(own) == 0:
                     continue
@@ -119,7 +119,7 @@ class LaneUse:
         return both, either
 
 
-def _stretches(start: np.ndarray, duration: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def stretches(start: np.ndarray, duration: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Begins and ends of the stretches of slices in order, and which of them are the first of their CTA."""
     end = np.maximum.accumulate(start + duration)
     apart = np.append(True, start[1:] > end[:-1])[: len(start)]

@@ -36,12 +36,13 @@ class Summary:
         self.depth = depth
 
     @cached_property
-    def _numbering(self) -> Numbering:
+    def numbering(self) -> Numbering:
+        """Which range each slice belongs to; the rows of :attr:`ranges` are in its order."""
         return Numbering.of(self.timeline)
 
     @cached_property
     def _lane_use(self) -> LaneUse:
-        return LaneUse.of(self.timeline, self._numbering)
+        return LaneUse.of(self.timeline, self.numbering)
 
     @cached_property
     def span_ns(self) -> float:
@@ -51,17 +52,17 @@ class Summary:
     @cached_property
     def ranges(self) -> Table:
         """A row a range, see :func:`.ranges.range_table`."""
-        return range_table(self.timeline, self._numbering)
+        return range_table(self.timeline, self.numbering)
 
     @cached_property
     def ctas(self) -> Table:
         """A row a range and CTA, see :func:`.ranges.cta_table`."""
-        return cta_table(self.timeline, self._numbering)
+        return cta_table(self.timeline, self.numbering)
 
     @cached_property
     def sms(self) -> Table:
         """A row a range and SM, see :func:`.ranges.sm_table`."""
-        return sm_table(self.timeline, self._numbering, self.ctas)
+        return sm_table(self.timeline, self.numbering, self.ctas)
 
     @cached_property
     def load(self) -> Table:
@@ -71,7 +72,7 @@ class Summary:
     @cached_property
     def iterations(self) -> Table:
         """A row an iteration of each range in a loop, see :func:`.iterations.iteration_table`."""
-        return iteration_table(self.timeline, self._numbering)
+        return iteration_table(self.timeline, self.numbering)
 
     @cached_property
     def phases(self) -> Table:
@@ -96,7 +97,7 @@ class Summary:
     @cached_property
     def handoffs(self) -> Table:
         """A row a ``dag`` edge: latency and hand-offs in flight, see :func:`.handoffs.handoff_table`."""
-        return handoff_table(self.timeline, self._numbering, self.depth)
+        return handoff_table(self.timeline, self.numbering, self.depth)
 
     def __str__(self) -> str:
         from .text import text

@@ -1,0 +1,49 @@
+"""Findings: what a timeline says that a person would act on, one file a family of rules.
+
+A finding is made only where the data supports it: pipelines where half of the CTAs have all events, phases where the
+loop has a steady state, waves and balance where all CTAs were recorded and the clock is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from ..errors import TraceError
+from ..timeline import Timeline
+from .balance import lanes, launch
+from .facts import Facts
+from .finding import Finding
+from .outliers import outliers
+from .phases import phases
+from .pipeline import pipeline
+from .recording import recording
+
+MINIMUM = 0.05
+# Of findings with the same win, the one of the earlier rule comes first.
+RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (pipeline, launch, phases, outliers, lanes)
+
+
+def find(
+    timeline: Timeline,
+    minimum: float = MINIMUM,
+    depth: int | None = None,
+    roles: Mapping[str, Collection[str]] | None = None,
+) -> list[Finding]:
+    """All findings, those first that could win most; what concerns the recording comes last.
+
+    Args, errors: as of :meth:`tileops.trace.Timeline.findings`.
+    """
+    if not _is_share(minimum):
+        raise TraceError(f"findings: minimum must be a share of the kernel's span, from 0 to 1, got {minimum!r}")
+    facts = Facts(timeline, float(minimum), depth, roles)
+    found = [finding for rule in RULES for finding in rule(facts) if finding.win > 0]
+    found += recording(facts)
+    return sorted(found, key=lambda finding: -finding.win)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+__all__ = ["Finding", "find"]

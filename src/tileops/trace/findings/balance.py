@@ -1,0 +1,158 @@
+"""Rules about work that is spread unevenly: over groups, over CTAs, over SMs, over waves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..statistics.numbering import runs
+from .facts import NAMED, Facts
+from .finding import Finding
+
+# One of several that do the same dominates if it has so much more to do than the others' mean.
+_MORE = 1.25
+# A group among others that do something else dominates if it works for so much of the time, and the next one for no
+# more than half of that.
+_MOST, _NEXT = 0.5, 0.5
+# Of the spread of the CTAs' durations, so much must lie between SMs for the SMs to be the cause.
+_OF_SMS = 0.5
+
+
+def lanes(facts: Facts) -> Iterator[Finding]:
+    """A lane that works while those beside it do not."""
+    if facts.cycles <= 0 or not facts.supported(facts.timeline.groups):
+        return
+    own = facts.summary.ranges["self"] / facts.cycles
+    works: dict[str, dict[str, float]] = {}
+    does: dict[str, set[tuple[str, str]]] = {}
+    for number, (group, lane, name) in enumerate(facts.names):
+        works.setdefault(group, {}).setdefault(lane, 0.0)
+        does.setdefault(group, set()).add((lane, name))
+        if number not in facts.waits:
+            works[group][lane] += float(own[number])
+    share = {group: sum(of_lane.values()) for group, of_lane in works.items()}
+    alike: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for group, names in does.items():
+        alike.setdefault(frozenset(names), []).append(group)
+    for peers in alike.values():
+        first = max(peers, key=share.__getitem__)
+        others = [share[group] for group in peers if group != first]
+        if others and share[first] >= _MORE * np.mean(others):
+            yield from _dominating(facts, first, peers, share, works, "")
+    if len(share) > 1 and len(alike) == len(share) and not facts.edges:
+        first, following = sorted(share, key=share.__getitem__, reverse=True)[:2]
+        if share[first] >= _MOST and share[following] <= _NEXT * share[first]:
+            doubt = "the groups do different things, and no dag edge says how they depend on each other"
+            yield from _dominating(facts, first, [*share], share, works, doubt)
+
+
+def _dominating(
+    facts: Facts, first: str, among: list[str], share: dict[str, float], works: dict[str, dict[str, float]], doubt: str
+) -> Iterator[Finding]:
+    mean = float(np.mean([share[group] for group in among]))
+    win = share[first] - mean
+    if win < facts.minimum:
+        return
+    lane = max(works[first], key=works[first].__getitem__)
+    others = ", ".join(f"{group} {share[group]:.0%}" for group in among if group != first)
+    yield facts.finding(
+        rule="dominating-lane",
+        seen=f"{first} / {lane} works {share[first]:.0%} of the time, while beside it {others}",
+        win=win,
+        groups=among,
+        doubt=doubt,
+        next=f"split the work of {first} more evenly over {', '.join(among)}",
+        figures={"works": share[first], "mean": mean},
+        ranges=tuple(facts.names[number] for number in facts.of_group(first)),
+    )
+
+
+def launch(facts: Facts) -> Iterator[Finding]:
+    """What the SMs' idle time comes from: waves that are not full, CTAs that differ, SMs that differ."""
+    timeline = facts.timeline
+    span = facts.summary.span_ns
+    if not facts.whole_launch or timeline.meta.get("target") == "c" or not span > 0:
+        return
+    load, ctas = facts.summary.load, timeline.ctas
+    sms = int(load["sm"].max()) + 1
+    lost = 1 - float(load["busy_ns"].sum()) / (sms * span)
+    slots = sms * int(load["resident"].max())
+    waves = math.ceil(len(ctas) / slots)
+    unfilled = 1 - len(ctas) / (waves * slots)
+    groups = timeline.groups
+    took = ctas["end_ns"] - ctas["begin_ns"]
+    tail = min(unfilled, lost)
+    # How far off the axis is: what is lost must be more than that.
+    error = 0.0 if math.isnan(timeline.axis_error_ns) else timeline.axis_error_ns / span
+    if lost <= 2 * error:
+        return
+    if tail >= facts.minimum:
+        idle = sms - len(load)
+        last = float(np.sort(ctas["begin_ns"])[(waves - 1) * slots])
+        what = f"{len(ctas):,} CTAs on {sms} SMs are {len(ctas) / slots:.2f} waves"
+        yield facts.finding(
+            rule="tail-wave",
+            seen=f"{what}: {lost:.0%} of the SMs' time is lost" + (f", {idle} SMs ran none" if idle else ""),
+            win=tail,
+            groups=groups,
+            next="choose tiles whose number fills whole waves, split the sum (split-K, stream-K), or keep CTAs and "
+            "hand them tiles",
+            figures={"waves": len(ctas) / slots, "lost": lost, "sms": sms, "idle_sms": idle},
+            span_ns=(last, float(ctas["end_ns"].max())),
+        )
+    uneven = lost - tail
+    spread = float(np.std(took) / np.mean(took)) if np.mean(took) > 0 else 0.0
+    if uneven < facts.minimum or spread < facts.minimum / 2:
+        return
+    between, sure = _between_sms(ctas["sm"], took)
+    order = np.argsort(-took, kind="stable")[:NAMED]
+    figures = {"lost": uneven, "spread": spread, "between_sms": between, "longest_ns": float(took.max())}
+    seen = f"CTAs take {took.min() / 1000:,.1f} to {took.max() / 1000:,.1f} µs"
+    if sure and between >= _OF_SMS:
+        mean = {int(sm): float(took[ctas["sm"] == sm].mean()) for sm in np.unique(ctas["sm"])}
+        slow = sorted(mean, key=mean.__getitem__, reverse=True)[:NAMED]
+        yield facts.finding(
+            rule="sm-imbalance",
+            seen=f"{seen}, and {between:.0%} of that lies between SMs; slowest are {', '.join(map(str, slow))}",
+            win=uneven,
+            groups=groups,
+            next="see whether these SMs run at a lower clock or farther from the data they read; hand tiles to CTAs as "
+            "they get free",
+            figures=figures,
+            ctas=tuple(ctas["cta"][order].tolist()),
+        )
+    else:
+        doubt = "" if sure else "most SMs ran one CTA, so that a slow CTA and a slow SM look the same"
+        yield facts.finding(
+            rule="cta-imbalance",
+            seen=f"{seen}; {uneven:.0%} of the SMs' time is lost to it",
+            win=uneven,
+            groups=groups,
+            doubt=doubt,
+            next="begin with the CTAs that have most to do, make tiles smaller, or hand tiles to CTAs as they get free",
+            figures=figures,
+            ctas=tuple(ctas["cta"][order].tolist()),
+        )
+
+
+def _between_sms(sm: np.ndarray, took: np.ndarray) -> tuple[float, bool]:
+    """The part of the variance of CTAs' durations that lies between SMs, and whether there is enough to tell.
+
+    The part is omega squared: eta squared, less what chance alone puts between groups of that size.
+    """
+    order = np.argsort(sm, kind="stable")
+    sm, took = sm[order], took[order]
+    starts = runs(sm)
+    count = np.diff(np.append(starts, len(sm)))
+    free = len(sm) - len(starts)
+    if len(starts) < 2 or free < len(starts):
+        return 0.0, False
+    mean = np.add.reduceat(took, starts) / count
+    total = float(((took - took.mean()) ** 2).sum())
+    between = float((count * (mean - took.mean()) ** 2).sum())
+    within = (total - between) / free
+    if total <= 0:
+        return 0.0, True
+    return max((between - (len(starts) - 1) * within) / (total + within), 0.0), True

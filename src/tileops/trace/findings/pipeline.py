@@ -1,0 +1,183 @@
+"""Rules about hand-offs: who waits for whom, whether anything overlaps, how deep the pipeline runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..statistics.lanes import stretches
+from .facts import Edge, Facts, Waited
+from .finding import Finding
+from .roles import COMPUTE, LOAD, WAIT
+
+# A consumer that waits in fewer of its iterations has slow outliers, not a slow producer.
+_OFTEN = 0.25
+# Less of the consumer's computing with something in flight is no overlap.
+_NO_OVERLAP = 0.1
+# A producer that waits for less of the time is not held back.
+_HELD_BACK = 0.25
+# A loop's own instructions take time between its ranges: 2.4% in the production GEMM on an H200. Less than this is no
+# finding, whatever minimum is asked for.
+_LEAST_OTHER = 0.1
+
+
+def pipeline(facts: Facts) -> Iterator[Finding]:
+    """Findings about each forward edge, and about groups that load and compute by themselves."""
+    for edge in facts.edges:
+        groups = {facts.group_of(number) for number in (edge.src, *edge.dst)}
+        if facts.supported(groups):
+            yield from _of_edge(facts, edge, groups)
+    tied = {facts.group_of(number) for edge in facts.edges for number in (edge.src, *edge.dst)}
+    for group in facts.timeline.groups:
+        if group not in tied and facts.supported({group}):
+            yield from _one_after_the_other(facts, group)
+
+
+def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
+    waits = [facts.waited(number) for number in edge.dst]
+    at = int(np.argmax([waited.share for waited in waits]))
+    waited, dst = waits[at], edge.dst[at]
+    producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
+    if waited.share >= facts.minimum and waited.often >= _OFTEN:
+        yield _starved(facts, edge, at, waited, groups)
+        return
+    held_back = facts.producer_waits(edge)
+    other = _other_work(facts, dst)
+    if held_back >= _HELD_BACK and other is not None and other >= max(facts.minimum, _LEAST_OTHER):
+        named = [number for number in facts.of_group(producer) if number in facts.waits]
+        yield facts.finding(
+            rule="producer-held-back",
+            seen=f"{producer} waits {held_back:.0%} of the time for {consumer}, which spends {other:.0%} of it neither "
+            "waiting nor computing",
+            win=other,
+            groups=groups,
+            roles=(WAIT, COMPUTE),
+            next=f"shorten what {consumer} does between its computations, or move it to another group",
+            figures={"producer_waits": held_back, "consumer_other": other},
+            ranges=tuple(facts.names[number] for number in (*named, dst)),
+        )
+
+
+def _starved(facts: Facts, edge: Edge, at: int, waited: Waited, groups: set[str]) -> Finding:
+    """The one of three findings that explains why a consumer waits."""
+    row, dst = edge.rows[at], edge.dst[at]
+    producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
+    handoffs = facts.summary.handoffs
+    deepest, built = int(handoffs["depth_max"][row]), int(handoffs["built"][row])
+    covered, computing = _covered(facts, edge, at)
+    held_back = facts.producer_waits(edge)
+    figures = {"waits": waited.share, "often": waited.often, "depth_max": deepest, "built": built}
+    common = {"ranges": (facts.names[edge.src], facts.names[dst]), "ctas": facts.worst(waited.of_cta)}
+    seen = f"{consumer} waits {waited.share:.0%} of the time for {producer}, in {waited.often:.0%} of its iterations"
+    if covered < _NO_OVERLAP and deepest <= 1 and min(waited.share, computing) >= facts.minimum:
+        win = min(waited.share, computing)
+        return facts.finding(
+            rule="no-overlap",
+            seen=f"{seen}; while it computes, {covered:.0%} of the time anything is in flight",
+            win=win,
+            groups=groups,
+            next="give the pipeline a second stage, so that the next load runs while the consumer computes",
+            figures={**figures, "covered": covered, "computes": computing},
+            **common,
+        )
+    if built > 1 and deepest < built and held_back >= facts.minimum:
+        return facts.finding(
+            rule="shallow-pipeline",
+            seen=f"{seen}; {deepest} hand-offs are in flight at most, where the pipeline was built for {built}, and "
+            f"{producer} waits {held_back:.0%} of the time",
+            win=waited.share,
+            groups=groups,
+            roles=(WAIT,),
+            next=f"look at what {producer} waits for: it has stages left to fill",
+            figures={**figures, "producer_waits": held_back},
+            **common,
+        )
+    deeper = held_back >= facts.minimum
+    return facts.finding(
+        rule="consumer-starved",
+        seen=seen,
+        win=waited.share,
+        groups=groups,
+        next=f"more stages: {producer} waits {held_back:.0%} of the time itself, so what is in flight is the limit"
+        if deeper
+        else f"speed {producer} up: it never waits, so it is the limit; issue larger or fewer loads, or share the work",
+        figures={**figures, "producer_waits": held_back},
+        **common,
+    )
+
+
+def _covered(facts: Facts, edge: Edge, at: int) -> tuple[float, float]:
+    """The part of the consumer's computing time with a hand-off in flight; and that time's share of the CTAs'."""
+    slices, flows = facts.timeline.slices, facts.timeline.flows
+    positions = facts.steady_slices(edge.dst[at])
+    cta = slices.codes("cta").take(positions).astype(np.int64)
+    begin = slices.codes("start").take(positions)
+    end = begin + slices.codes("duration").take(positions)
+    same = cta[1:] == cta[:-1]
+    number = facts.summary.numbering.of_slice
+    own = number.take(flows.codes("dst_slice")) == edge.dst[at]
+    own &= number.take(flows.codes("src_slice")) == edge.src
+    part = flows[own]
+    leaves, arrives = part.codes("start"), part.codes("end")
+    of = slices.codes("cta").take(part.codes("src_slice")).astype(np.int64)
+    span = 1 + max(int(end.max(initial=0)), int(arrives.max(initial=0)))
+    low, high = (cta[:-1] * span + end[:-1])[same], (cta[1:] * span + begin[1:])[same]  # from a wait to the next one
+    computing = int((high - low).sum())
+    if computing <= 0:
+        return 1.0, 0.0
+    order = np.lexsort((leaves, of))
+    leaves, arrives, of = leaves[order] + of[order] * span, arrives[order] + of[order] * span, of[order]
+    first, last, _ = stretches(leaves, np.maximum(arrives - leaves, 0), of)
+    both = int((_before(first, last, high) - _before(first, last, low)).sum())
+    return both / computing, computing / facts.cycles
+
+
+def _before(first: np.ndarray, last: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """How much of the stretches lies before each moment."""
+    if len(first) == 0:
+        return np.zeros(len(moments))
+    length = np.append(0, np.cumsum(last - first))
+    at = np.searchsorted(first, moments, side="right")
+    return length[at] - np.where(at > 0, np.maximum(last[at - 1] - moments, 0), 0)
+
+
+def _other_work(facts: Facts, dst: int) -> float | None:
+    """The share of its time that a consumer neither waits nor computes in the steady state; None if unknown."""
+    group = facts.group_of(dst)
+    own = facts.of_group(group)
+    computes = [number for number in own if number in facts.computes]
+    if not computes or group not in facts.steady_share:
+        return None
+    duration = facts.timeline.slices.codes("duration")
+    known = sum(
+        int(duration.take(facts.steady_slices(number)).sum())
+        for number in own
+        if number in facts.computes or number in facts.waits
+    )
+    return max(facts.steady_share[group] - known / facts.cycles, 0.0)
+
+
+def _one_after_the_other(facts: Facts, group: str) -> Iterator[Finding]:
+    """No overlap between the loads and the computations of one thread, in a loop."""
+    ranges, finished = facts.summary.ranges, int(facts.timeline.ctas["finished"].sum())
+    own = facts.of_group(group)
+    if not finished or facts.cycles <= 0:
+        return
+    shares = []
+    for chosen in (facts.loads, facts.computes):
+        loop = [number for number in own if number in chosen and ranges["count"][number] >= 2 * finished]
+        shares.append((loop, float(ranges["self"][loop].sum()) / facts.cycles))
+    (loads, load), (computes, compute) = shares
+    win = min(load, compute)
+    if win >= facts.minimum:
+        yield facts.finding(
+            rule="no-overlap",
+            seen=f"{group} loads for {load:.0%} of the time and computes for {compute:.0%}, one after the other",
+            win=win,
+            groups={group},
+            roles=(LOAD, COMPUTE),
+            next="load the next tile while this one is computed: asynchronous copies, or a group for loads alone",
+            figures={"loads": load, "computes": compute},
+            ranges=tuple(facts.names[number] for number in (*loads, *computes)),
+        )
