@@ -58,7 +58,7 @@ def _dominating(
     lane = max(works[first], key=works[first].__getitem__)
     others = ", ".join(f"{group} {share[group]:.0%}" for group in among if group != first)
     yield facts.finding(
-        rule="dominating-lane",
+        "dominating-lane",
         seen=f"{first} / {lane} works {share[first]:.0%} of the time, while beside it {others}",
         win=win,
         groups=among,
@@ -93,7 +93,7 @@ def launch(facts: Facts) -> Iterator[Finding]:
         last = float(np.sort(ctas["begin_ns"])[(waves - 1) * slots])
         what = f"{len(ctas):,} CTAs on {sms} SMs are {len(ctas) / slots:.2f} waves"
         yield facts.finding(
-            rule="tail-wave",
+            "tail-wave",
             seen=f"{what}: {lost:.0%} of the SMs' time is lost" + (f", {idle} SMs ran none" if idle else ""),
             win=tail,
             groups=groups,
@@ -114,7 +114,7 @@ def launch(facts: Facts) -> Iterator[Finding]:
         mean = {int(sm): float(took[ctas["sm"] == sm].mean()) for sm in np.unique(ctas["sm"])}
         slow = sorted(mean, key=mean.__getitem__, reverse=True)[:NAMED]
         yield facts.finding(
-            rule="sm-imbalance",
+            "sm-imbalance",
             seen=f"{seen}, and {between:.0%} of that lies between SMs; slowest are {', '.join(map(str, slow))}",
             win=uneven,
             groups=groups,
@@ -126,7 +126,7 @@ def launch(facts: Facts) -> Iterator[Finding]:
     else:
         doubt = "" if sure else "most SMs ran one CTA, so that a slow CTA and a slow SM look the same"
         yield facts.finding(
-            rule="cta-imbalance",
+            "cta-imbalance",
             seen=f"{seen}; {uneven:.0%} of the SMs' time is lost to it",
             win=uneven,
             groups=groups,

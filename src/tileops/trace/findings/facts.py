@@ -10,6 +10,7 @@ import numpy as np
 
 from ..statistics import Summary
 from ..statistics.distribution import over
+from ..statistics.iterations import STEADY
 from ..statistics.numbering import runs
 from ..statistics.ranges import cta_cycles
 from ..timeline import Timeline
@@ -85,10 +86,15 @@ class Facts:
         return [*zip(*(ranges[key].tolist() for key in ("group", "lane", "name")))]
 
     @cached_property
+    def edge_waits(self) -> frozenset[int]:
+        """The ranges that edges lead to."""
+        pairs = {(row.dst_group, row.dst) for row in self.summary.handoffs if row.src_group != row.dst_group}
+        return frozenset(number for number, (group, _, name) in enumerate(self.names) if (group, name) in pairs)
+
+    @cached_property
     def waits(self) -> frozenset[int]:
-        """The ranges that wait: destinations of forward edges, and what the names say."""
-        by_edge = {number for edge in self.edges for number in edge.dst}
-        return frozenset(by_edge | self._named(WAIT, lanes=False))
+        """The ranges that wait: those that edges lead to, and what the names say."""
+        return self.edge_waits | self._named(WAIT, lanes=False)
 
     @cached_property
     def loads(self) -> frozenset[int]:
@@ -119,15 +125,22 @@ class Facts:
     # -- loops
 
     @cached_property
-    def steady(self) -> dict[str, tuple[int, int, float]]:
-        """Group -> its first and last steady iteration, and the mean cycles of the steady state, where they are told."""
-        return {row.group: (row.first, row.last, row.steady) for row in self.summary.phases}
+    def steady_share(self) -> dict[str, float]:
+        """Group -> the share of its steady state in the average CTA's time, where that state is told."""
+        average = self.cycles / max(int(self.timeline.ctas["finished"].sum()), 1)
+        return {row.group: row.steady / average for row in self.summary.phases} if average > 0 else {}
 
     @cached_property
-    def steady_share(self) -> dict[str, float]:
-        """Group -> the share of its steady state in the average CTA's time."""
-        average = self.cycles / max(int(self.timeline.ctas["finished"].sum()), 1)
-        return {group: cycles / average for group, (_, _, cycles) in self.steady.items() if average > 0}
+    def _steady_turns(self) -> dict[tuple[str, str, str], tuple[int, int]]:
+        """Range -> its first and last steady occurrence in a CTA, where they are told."""
+        found: dict[tuple[str, str, str], tuple[int, int]] = {}
+        turn: dict[tuple[str, str, str], int] = {}
+        for row in self.summary.iterations:
+            key = row.group, row.lane, row.name
+            turn[key] = turn.get(key, -1) + 1
+            if row.phase == STEADY:
+                found[key] = found.get(key, (turn[key], 0))[0], turn[key]
+        return found
 
     def steady_slices(self, number: int) -> np.ndarray:
         """Positions of a range's whole slices in the steady state: all but the first of a CTA where that is untold."""
@@ -136,17 +149,8 @@ class Facts:
         cta = slices.codes("cta").take(positions)
         starts = runs(cta)
         nth = np.arange(len(cta)) - np.repeat(starts, np.diff(np.append(starts, len(cta))))
-        first, last, _ = self.steady.get(self.group_of(number), (1, np.inf, np.nan))
-        table = self.summary.iterations
-        if "payload" in table.vocabulary("by") and self.group_of(number) in self.steady:
-            first, last = first - self._first_number(number), last - self._first_number(number)
+        first, last = self._steady_turns.get(self.names[number], (1, len(cta)))
         return positions[(nth >= first) & (nth <= last) & ~slices.codes("cut").take(positions)]
-
-    def _first_number(self, number: int) -> int:
-        """The number of a range's first iteration: 0 unless payloads number them."""
-        group, lane, name = self.names[number]
-        own = self.summary.iterations.where(group=group, lane=lane, name=name)
-        return int(own["iteration"][0]) if len(own) else 0
 
     def waited(self, number: int) -> Waited:
         """How long a range waited in the steady state."""
@@ -227,16 +231,14 @@ class Facts:
         ctas: tuple[int, ...] = (),
         span_ns: tuple[float, float] | None = None,
     ) -> Finding:
-        """A finding, with how strong the evidence for it is.
+        """A :class:`.finding.Finding`, with how strong the evidence for it is.
 
-        Args:
-            rule, seen, win, next, figures, ranges, ctas, span_ns: the finding's.
-            groups: whose events it is made of.
-            roles: the roles of ranges that it builds on and that no edge tells.
-            doubt: what else speaks against it, if anything does.
+        It is made of the events of ``groups``, and builds on ``roles`` that no edge tells; ``doubt`` says what else
+        speaks against it.
         """
         evidence, reason = self._evidence(win, groups, [role for role in roles if role not in self._told], doubt)
-        return Finding(rule, seen, win, evidence, reason, next, figures or {}, ranges, ctas, span_ns)
+        plain = {name: float(value) for name, value in (figures or {}).items()}
+        return Finding(rule, seen, win, evidence, reason, next, plain, ranges, ctas, span_ns)
 
     def _evidence(self, win: float, groups: Collection[str], by_name: list[str], doubt: str) -> tuple[str, str]:
         lost = self.lost(groups)

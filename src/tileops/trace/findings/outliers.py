@@ -50,7 +50,7 @@ def outliers(facts: Facts) -> Iterator[Finding]:
     slow_middle = float(np.median(took))
     part = len(positions) / int(facts.summary.ranges["count"][number])
     yield facts.finding(
-        rule="slow-outliers",
+        "slow-outliers",
         seen=f"{' / '.join(facts.names[number])} takes {middle:,.0f} cycles, but {slow_middle:,.0f} in {part:.1%} of "
         f"its occurrences, which is {win:.0%} of the CTAs' time",
         win=win,

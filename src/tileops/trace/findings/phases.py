@@ -32,7 +32,7 @@ def phases(facts: Facts) -> Iterator[Finding]:
         share = cycles / average
         if share >= max(facts.minimum, LONG):
             yield facts.finding(
-                rule=rule,
+                rule,
                 seen=f"{row.group} is {cycles:,.0f} cycles, {share:.0%} of a CTA's time, {where} of {row.iterations}",
                 win=share,
                 groups={row.group},

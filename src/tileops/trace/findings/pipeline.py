@@ -47,7 +47,7 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
     if held_back >= _HELD_BACK and other is not None and other >= max(facts.minimum, _LEAST_OTHER):
         named = [number for number in facts.of_group(producer) if number in facts.waits]
         yield facts.finding(
-            rule="producer-held-back",
+            "producer-held-back",
             seen=f"{producer} waits {held_back:.0%} of the time for {consumer}, which spends {other:.0%} of it neither "
             "waiting nor computing",
             win=other,
@@ -61,50 +61,53 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
 
 def _starved(facts: Facts, edge: Edge, at: int, waited: Waited, groups: set[str]) -> Finding:
     """The one of three findings that explains why a consumer waits."""
-    row, dst = edge.rows[at], edge.dst[at]
+    dst, handoffs = edge.dst[at], facts.summary.handoffs
     producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
-    handoffs = facts.summary.handoffs
-    deepest, built = int(handoffs["depth_max"][row]), int(handoffs["built"][row])
+    deepest, built = (int(handoffs[column][edge.rows[at]]) for column in ("depth_max", "built"))
     covered, computing = _covered(facts, edge, at)
     held_back = facts.producer_waits(edge)
-    figures = {"waits": waited.share, "often": waited.often, "depth_max": deepest, "built": built}
-    common = {"ranges": (facts.names[edge.src], facts.names[dst]), "ctas": facts.worst(waited.of_cta)}
-    seen = f"{consumer} waits {waited.share:.0%} of the time for {producer}, in {waited.often:.0%} of its iterations"
+    rule, win, by_name, more = "consumer-starved", waited.share, _by_name(facts, producer), ""
     if covered < _NO_OVERLAP and deepest <= 1 and min(waited.share, computing) >= facts.minimum:
-        win = min(waited.share, computing)
-        return facts.finding(
-            rule="no-overlap",
-            seen=f"{seen}; while it computes, {covered:.0%} of the time anything is in flight",
-            win=win,
-            groups=groups,
-            next="give the pipeline a second stage, so that the next load runs while the consumer computes",
-            figures={**figures, "covered": covered, "computes": computing},
-            **common,
+        rule, win, by_name = "no-overlap", min(waited.share, computing), False
+        more = f"; while it computes, {covered:.0%} of the time anything is in flight"
+        next_ = "give the pipeline a second stage, so that the next load runs while the consumer computes"
+    elif built > 1 and deepest < built and held_back >= facts.minimum:
+        rule = "shallow-pipeline"
+        more = (
+            f"; of {built} hand-offs that the pipeline was built for, {deepest} are in flight at most, and {producer} "
         )
-    if built > 1 and deepest < built and held_back >= facts.minimum:
-        return facts.finding(
-            rule="shallow-pipeline",
-            seen=f"{seen}; {deepest} hand-offs are in flight at most, where the pipeline was built for {built}, and "
-            f"{producer} waits {held_back:.0%} of the time",
-            win=waited.share,
-            groups=groups,
-            roles=(WAIT,),
-            next=f"look at what {producer} waits for: it has stages left to fill",
-            figures={**figures, "producer_waits": held_back},
-            **common,
-        )
-    deeper = held_back >= facts.minimum
+        more += f"waits {held_back:.0%} of the time"
+        next_ = f"look at what {producer} waits for: it has stages left to fill"
+    elif held_back >= facts.minimum:
+        next_ = f"more stages: {producer} waits {held_back:.0%} of the time itself, so what is in flight is the limit"
+    else:
+        by_name = False
+        next_ = f"speed {producer} up: it does not wait, so it is the limit; fewer and larger loads, or share its work"
     return facts.finding(
-        rule="consumer-starved",
-        seen=seen,
-        win=waited.share,
+        rule,
+        seen=f"{consumer} waits {waited.share:.0%} of the time for {producer}, in {waited.often:.0%} of its iterations"
+        + more,
+        win=win,
+        next=next_,
         groups=groups,
-        next=f"more stages: {producer} waits {held_back:.0%} of the time itself, so what is in flight is the limit"
-        if deeper
-        else f"speed {producer} up: it never waits, so it is the limit; issue larger or fewer loads, or share the work",
-        figures={**figures, "producer_waits": held_back},
-        **common,
+        roles=(WAIT,) if by_name else (),
+        figures={
+            "waits": waited.share,
+            "often": waited.often,
+            "covered": covered,
+            "computes": computing,
+            "producer_waits": held_back,
+            "depth_max": deepest,
+            "built": built,
+        },
+        ranges=(facts.names[edge.src], facts.names[dst]),
+        ctas=facts.worst(waited.of_cta),
     )
+
+
+def _by_name(facts: Facts, group: str) -> bool:
+    """Whether names alone tell where a group waits."""
+    return not any(facts.group_of(number) == group for number in facts.edge_waits)
 
 
 def _covered(facts: Facts, edge: Edge, at: int) -> tuple[float, float]:
@@ -172,7 +175,7 @@ def _one_after_the_other(facts: Facts, group: str) -> Iterator[Finding]:
     win = min(load, compute)
     if win >= facts.minimum:
         yield facts.finding(
-            rule="no-overlap",
+            "no-overlap",
             seen=f"{group} loads for {load:.0%} of the time and computes for {compute:.0%}, one after the other",
             win=win,
             groups={group},

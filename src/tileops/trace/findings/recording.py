@@ -27,8 +27,9 @@ def recording(facts: Facts) -> Iterator[Finding]:
 
 def _too_short(facts: Facts) -> Iterator[Finding]:
     probe = facts.timeline.meta.get("probe")
-    costs = [probe.get(kind) for kind in ("plain", "payload")] if isinstance(probe, dict) else []
-    if not costs or not all(isinstance(cost, (int, float)) and math.isfinite(cost) for cost in costs):
+    found = [probe.get(kind) for kind in ("plain", "payload")] if isinstance(probe, dict) else []
+    costs = [float(cost) for cost in found if isinstance(cost, (int, float)) and math.isfinite(cost)]
+    if len(costs) < 2:
         return
     ranges, payload = facts.summary.ranges, _with_payload(facts)
     limit = _RECORDS * np.where(payload, costs[1], costs[0])
@@ -44,7 +45,7 @@ def _too_short(facts: Facts) -> Iterator[Finding]:
             evidence=STRONG,
             reason="the cost of a record was measured on the device that recorded",
             next="put one range around several iterations, or decode with compensate=True and look at means only",
-            figures={"record": float(costs[0]), "record_with_payload": float(costs[1])},
+            figures={"record": costs[0], "record_with_payload": costs[1]},
             ranges=tuple(names),
         )
 

@@ -43,7 +43,7 @@ def iteration_table(timeline: Timeline, numbering: Numbering) -> Table:
     each CTA, and are the same ones in different CTAs (no more of them than twice what a CTA has). Else it is the
     occurrence in its CTA, from 0; rows whose first events a ring has lost are then left out.
 
-    Phases follow from an iteration's period, the mean time to the next one's start (of the last one: from the one
+    Phases follow from an iteration's period, the median time to the next one's start (of the last one: from the one
     before). Steady is a period within a quarter of the median of the middle half; prologue is what comes ahead of the
     first steady iteration, epilogue what follows the last one. They are untold for fewer than six iterations, where
     CTAs have different numbers of them, and where less than half would be steady.
@@ -51,8 +51,8 @@ def iteration_table(timeline: Timeline, numbering: Numbering) -> Table:
     Returns:
         By range, then number: ``group``, ``lane``, ``name``, ``iteration``, ``by`` (``"occurrence"`` or
         ``"payload"``), ``phase`` (``"prologue"``, ``"steady"``, ``"epilogue"`` or ``"untold"``), ``count`` (of slices
-        that are not cut), and in cycles ``start`` (mean, since the CTA's begin), ``period``, ``mean``, ``min``,
-        ``p50``, ``p95``, ``max`` of the duration.
+        that are not cut), and in cycles ``start`` (mean, since the CTA's begin), ``period`` (median), and of the
+        duration ``mean``, ``min``, ``p50``, ``p95`` and ``max``.
     """
     parts = []
     for number in range(len(numbering)):
@@ -115,8 +115,9 @@ def _columns(timeline: Timeline, numbered: _Numbered) -> dict[str, np.ndarray]:
     cta, duration = slices.codes("cta").take(positions), slices.codes("duration").take(positions)
     entered = np.bincount(place, minlength=count)
     following = (cta[1:] == cta[:-1]).nonzero()[0]
-    periods = np.bincount(place[following], minlength=count)
-    period = over(np.bincount(place[following], start[following + 1] - start[following], minlength=count), periods)
+    last = int(place[following].max(initial=-1)) + 1  # of most loops the last iteration has no next one
+    period = np.full(count, np.nan)
+    period[:last] = percentile_of_each(start[following + 1] - start[following], place[following], last, [50])[0]
     if cut.any():
         place, duration = place[~cut], duration[~cut]
     whole = np.bincount(place, minlength=count)

@@ -63,12 +63,12 @@ class LaneUse:
             line, start, duration = line[order], part.codes("start")[order], part.codes("duration")[order]
             span = int((start + duration).max()) + 1
             low = int(line.min())
-            stretches = []
+            covered = []
             for number in range(count):
                 of_lane = slice(bounds[number], bounds[number + 1])
                 own = line[of_lane]
                 begin, end, first = stretches(start[of_lane] + (own - low) * span, duration[of_lane], own)
-                stretches.append((begin, end))
+                covered.append((begin, end))
                 if len(own) == 0:
                     continue
                 gap = begin[1:] - end[:-1]
@@ -82,7 +82,7 @@ class LaneUse:
                 parts[number][1].append((begin[first] - offset)[known])
                 known = last_known[row]
                 parts[number][2].append((cycles[of_cta] - end[last] + offset)[known])
-            use._sweep(stretches)
+            use._sweep(covered)
         for kinds, target in zip(zip(*parts), (use.gaps, use.before, use.behind)):
             target.extend(np.concatenate(kind) if kind else np.empty(0, dtype=np.int64) for kind in kinds)
         return use
