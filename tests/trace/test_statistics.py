@@ -321,11 +321,16 @@ def test_prologue_steady_state_and_epilogue():
     assert row == ("main", 11, 2, 8, 750, 650, 700)
 
 
-@pytest.mark.parametrize("periods", [[100] * 5, [100, 200] * 3, [10, 20, 40, 80, 160, 320, 640, 1280]])
+@pytest.mark.parametrize("periods", [[100] * 5, [10, 20, 40, 80, 160, 320, 640, 1280], [*range(100, 400, 10)]])
 def test_phases_that_cannot_be_told(periods):
     summary = loop(periods).build().summary()
     assert set(summary.iterations.phase) == {"untold"}
     assert len(summary.phases) == 0
+
+
+def test_periods_that_take_turns_are_steady():
+    summary = loop([900, 100, 100, 500] + [100, 100, 500] * 5).build().summary()
+    assert summary.iterations.phase.tolist() == ["prologue"] + ["steady"] * 18
 
 
 def test_ctas_with_different_numbers_of_iterations_have_no_phases():

@@ -11,8 +11,6 @@ from ..statistics.numbering import runs
 from .facts import NAMED, Facts
 from .finding import Finding
 
-# One of several that do the same dominates if it has so much more to do than the others' mean.
-_MORE = 1.25
 # A group among others that do something else dominates if it works for so much of the time, and the next one for no
 # more than half of that.
 _MOST, _NEXT = 0.5, 0.5
@@ -38,8 +36,7 @@ def lanes(facts: Facts) -> Iterator[Finding]:
         alike.setdefault(frozenset(names), []).append(group)
     for peers in alike.values():
         first = max(peers, key=share.__getitem__)
-        others = [share[group] for group in peers if group != first]
-        if others and share[first] >= _MORE * np.mean(others):
+        if len(peers) > 1:
             yield from _dominating(facts, first, peers, share, works, "")
     if len(share) > 1 and len(alike) == len(share) and not facts.edges:
         first, following = sorted(share, key=share.__getitem__, reverse=True)[:2]
@@ -102,7 +99,8 @@ def launch(facts: Facts) -> Iterator[Finding]:
             figures={"waves": len(ctas) / slots, "lost": lost, "sms": sms, "idle_sms": idle},
             span_ns=(last, float(ctas["end_ns"].max())),
         )
-    uneven = lost - tail
+    # Of CTAs that share an SM each has a part of it.
+    uneven = 1 - float(took.sum()) / (slots * span) - unfilled
     spread = float(np.std(took) / np.mean(took)) if np.mean(took) > 0 else 0.0
     if uneven < facts.minimum or spread < facts.minimum / 2:
         return

@@ -36,7 +36,8 @@ def pipeline(facts: Facts) -> Iterator[Finding]:
 
 def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
     waits = [facts.waited(number) for number in edge.dst]
-    at = int(np.argmax([waited.share for waited in waits]))
+    # Of several consumers the one that waits least is the limit: the others wait for the stages that it holds, too.
+    at = int(np.argmin([waited.share for waited in waits]))
     waited, dst = waits[at], edge.dst[at]
     producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
     if waited.share >= facts.minimum and waited.often >= _OFTEN:
@@ -111,7 +112,10 @@ def _by_name(facts: Facts, group: str) -> bool:
 
 
 def _covered(facts: Facts, edge: Edge, at: int) -> tuple[float, float]:
-    """The part of the consumer's computing time with a hand-off in flight; and that time's share of the CTAs'."""
+    """The part of the consumer's computing time in which a hand-off is in flight, or its producer at work.
+
+    And that time's share of the CTAs'.
+    """
     slices, flows = facts.timeline.slices, facts.timeline.flows
     positions = facts.steady_slices(edge.dst[at])
     cta = slices.codes("cta").take(positions).astype(np.int64)
@@ -124,6 +128,13 @@ def _covered(facts: Facts, edge: Edge, at: int) -> tuple[float, float]:
     part = flows[own]
     leaves, arrives = part.codes("start"), part.codes("end")
     of = slices.codes("cta").take(part.codes("src_slice")).astype(np.int64)
+    for working in facts.of_group(facts.group_of(edge.src)):
+        if working not in facts.waits:
+            at_work = facts.summary.numbering.positions(working)
+            begun = slices.codes("start").take(at_work)
+            leaves = np.append(leaves, begun)
+            arrives = np.append(arrives, begun + slices.codes("duration").take(at_work))
+            of = np.append(of, slices.codes("cta").take(at_work))
     span = 1 + max(int(end.max(initial=0)), int(arrives.max(initial=0)))
     low, high = (cta[:-1] * span + end[:-1])[same], (cta[1:] * span + begin[1:])[same]  # from a wait to the next one
     computing = int((high - low).sum())

@@ -13,8 +13,9 @@ from .ranges import cta_cycles
 
 PROLOGUE, STEADY, EPILOGUE, UNTOLD = PHASES = ("prologue", "steady", "epilogue", "untold")
 OCCURRENCE, PAYLOAD = NUMBERED = ("occurrence", "payload")
-# An iteration is like the steady ones if its period is within this part of theirs.
+# How far from the steady ones a period may be, as a part of theirs.
 NEAR = 0.25
+_MIDDLE = (5, 95)  # percentiles
 # A loop of fewer iterations has no steady state that could be told from its ends.
 FEWEST = 6
 
@@ -44,9 +45,11 @@ def iteration_table(timeline: Timeline, numbering: Numbering) -> Table:
     occurrence in its CTA, from 0; rows whose first events a ring has lost are then left out.
 
     Phases follow from an iteration's period, the median time to the next one's start (of the last one: from the one
-    before). Steady is a period within a quarter of the median of the middle half; prologue is what comes ahead of the
-    first steady iteration, epilogue what follows the last one. They are untold for fewer than six iterations, where
-    CTAs have different numbers of them, and where less than half would be steady.
+    before). Steady is a period that is no further than a quarter from what those of the middle half span, from their
+    5th to their 95th percentile: where a ring is the limit, short and long periods take turns. Prologue is what comes
+    ahead of the first steady iteration, epilogue what follows the last one. They are untold for fewer than six
+    iterations, where CTAs have different numbers of them, and where the medians of the middle half's own halves differ
+    by more than a quarter: then there is no steady state.
 
     Returns:
         By range, then number: ``group``, ``lane``, ``name``, ``iteration``, ``by`` (``"occurrence"`` or
@@ -144,10 +147,12 @@ def _phases(period: np.ndarray, entered: np.ndarray) -> np.ndarray:
     if count < FEWEST or (entered != entered[0]).any():
         return untold
     period = np.append(period[:-1], period[-2])
-    level = np.median(period[count // 4 : count - count // 4])
-    near = np.flatnonzero(np.abs(period - level) <= NEAR * level)
-    if len(near) == 0 or near[-1] - near[0] + 1 < count / 2:
+    middle = period[count // 4 : count - count // 4]
+    one, other = (np.median(half) for half in np.array_split(middle, 2))
+    if abs(one - other) > NEAR * min(one, other):
         return untold
+    low, high = np.percentile(middle, _MIDDLE)
+    near = np.flatnonzero((period >= (1 - NEAR) * low) & (period <= (1 + NEAR) * high))
     phases = np.full(count, PHASES.index(STEADY))
     phases[: near[0]], phases[near[-1] + 1 :] = PHASES.index(PROLOGUE), PHASES.index(EPILOGUE)
     return phases
