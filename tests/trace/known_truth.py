@@ -60,6 +60,7 @@ class Ran:
     end_ns: np.ndarray
     sm: np.ndarray
     fill: float  # mean cycles until the first data is there
+    slow: float  # mean cycles that outliers take beyond the others
     ranges: list[tuple[str, str, str, np.ndarray, np.ndarray]] = field(default_factory=list)
 
     @property
@@ -133,7 +134,9 @@ def run(kernel: Kernel) -> Ran:
         ends.append(end)
     cycles = np.rint(np.max(ends, axis=0)) + 30
     begin_ns, end_ns, sm = _schedule(kernel, cycles, slow)
-    return Ran(cycles.astype(np.int64), begin_ns, end_ns, sm, fill, ranges)
+    slowed = np.where(chance < kernel.outliers, 1 - 1 / kernel.outlier, 0.0)
+    slow_cycles = float((computing * slowed).sum(axis=0).mean())
+    return Ran(cycles.astype(np.int64), begin_ns, end_ns, sm, fill, slow_cycles, ranges)
 
 
 def _schedule(kernel: Kernel, cycles: np.ndarray, slow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -385,9 +388,7 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
     by_sm = kernel.slow_sms > 0 and kernel.slower > 1
     wins["sm-imbalance"] = (imbalance if by_sm else 0.0, MINIMUM)
     wins["cta-imbalance"] = (0.0 if by_sm else imbalance, MINIMUM)
-    wins["slow-outliers"] = (
-        float(kernel.outliers * (kernel.outlier - 1)) * kernel.compute * kernel.iterations / cycles, MINIMUM
-    )  # fmt: skip
+    wins["slow-outliers"] = (ran.slow / cycles, MINIMUM)
     shortest = min([kernel.tiny or np.inf, kernel.between if kernel.between_is_range and not kernel.alone else np.inf])
     wins["too-short-to-measure"] = (2 * PROBE["plain"] / max(shortest, 1), 1.0)
     wins["disturbed"] = (abs(kernel.ratio - 1), 0.05)

@@ -13,8 +13,12 @@ LONG = 0.1
 
 
 def phases(facts: Facts) -> Iterator[Finding]:
-    """A long prologue, a long epilogue: of the group that has most to do in its loop."""
-    told = [*facts.summary.phases]
+    """A long prologue, a long epilogue: of the group that has most to do, of those that hand nothing on.
+
+    A producer is always done early.
+    """
+    producers = {facts.group_of(edge.src) for edge in facts.edges}
+    told = [row for row in facts.summary.phases if row.group not in producers]
     if not told or facts.cycles <= 0:
         return
     row = max(told, key=lambda row: _works(facts, row.group))
