@@ -79,7 +79,7 @@ def _mean(values: np.ndarray) -> float:
 def _ctas(before: list[np.ndarray], after: list[np.ndarray], paired: bool, change: float) -> tuple[float, float, float]:
     """The middle 80% of the CTAs' changes, and the share of CTAs that changed in the direction of the whole."""
     if paired:
-        one, other = (np.nanmedian(np.stack(side), axis=0) for side in (_known(before), _known(after)))
+        one, other = _of_ctas(before), _of_ctas(after)
         known = np.isfinite(one) & np.isfinite(other) & (one > 0)
         changes = other[known] / one[known] - 1
         if not len(changes):
@@ -93,9 +93,13 @@ def _ctas(before: list[np.ndarray], after: list[np.ndarray], paired: bool, chang
     return math.nan, math.nan, float(behind if change > 0 else ahead)
 
 
-def _known(side: list[np.ndarray]) -> list[np.ndarray]:
-    """With something in each place, so that NumPy's median of nothing does not warn."""
-    return [np.where(np.isfinite(values), values, np.nan) for values in side]
+def _of_ctas(side: list[np.ndarray]) -> np.ndarray:
+    """(CTAs,) each CTA's median over the launches of a side; NaN where none of them knows it."""
+    values = np.stack(side)
+    medians = np.full(values.shape[1], np.nan)
+    known = np.isfinite(values).any(axis=0)
+    medians[known] = np.nanmedian(values[:, known], axis=0)
+    return medians
 
 
 def _differs(before: np.ndarray, after: np.ndarray, agree: float) -> tuple[bool, str, str]:
