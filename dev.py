@@ -7,7 +7,8 @@
     python3 dev.py setup                       install what `test` and `check` need, run nothing
 
 Everything from PyPI goes into .venv; a second run installs nothing unless pyproject.toml changed. As root on Debian,
-`test` also installs Chromium, and both `demo` and `test` a C++ compiler, where these are missing.
+`test` also installs Chromium, and both `demo` and `test` a C++ compiler, where these are missing. `check` also checks
+the types of the page's JavaScript if the machine has npm, which puts TypeScript into node_modules.
 
 Environment:
 
@@ -250,8 +251,21 @@ def run(command: str, arguments: list[str]) -> int:
         spread = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
         return call(PYTHON, "-m", "pytest", *(arguments or spread), env=environment)
     if command == "check":
-        return max([call(PYTHON, "-m", *check, env=environment) for check in CHECKS])
+        return max([*(call(PYTHON, "-m", *check, env=environment) for check in CHECKS), check_javascript()])
     return 0
+
+
+def check_javascript() -> int:
+    """Check the types of the timeline page's scripts with TypeScript, at the release that package-lock.json names."""
+    npm = find("npm")
+    if npm is None:
+        say("not checked: the types of the page's JavaScript, which needs npm")
+        return 0
+    lock, stamp = ROOT / "package-lock.json", ROOT / "node_modules" / ".package-lock.json"
+    old = not stamp.exists() or stamp.stat().st_mtime < lock.stat().st_mtime
+    if old and call(npm, "ci", "--no-audit", "--no-fund"):
+        return 1
+    return call(npm, "run", "--silent", "check")
 
 
 def main(arguments: list[str]) -> int:

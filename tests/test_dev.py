@@ -131,3 +131,19 @@ def test_the_documents_name_what_is_installed(dev):
     assert f'"{dev.TILELANG.replace("==", ">=")}"' in project
     oldest, newest = dev.OLDEST, dev.NEWEST
     assert f'requires-python = ">={oldest[0]}.{oldest[1]},<{newest[0]}.{newest[1] + 1}"' in project
+
+
+def test_javascript_is_checked_with_the_locked_release(dev, monkeypatch, capsys):
+    monkeypatch.setattr(dev, "find", lambda *names: None)
+    assert dev.check_javascript() == 0
+    assert "needs npm" in capsys.readouterr().out
+    monkeypatch.setattr(dev, "find", lambda *names: "npm")
+    (dev.ROOT / "package-lock.json").write_text("{}")
+    dev.commands.clear()
+    dev.check_javascript()
+    assert dev.commands == [["npm", "ci", "--no-audit", "--no-fund"], ["npm", "run", "--silent", "check"]]
+    (dev.ROOT / "node_modules").mkdir()
+    (dev.ROOT / "node_modules" / ".package-lock.json").write_text("{}")
+    dev.commands.clear()
+    dev.check_javascript()
+    assert dev.commands == [["npm", "run", "--silent", "check"]]

@@ -221,7 +221,7 @@ def test_unaligned_rows_are_refused_with_the_way_out() -> None:
         ({"block_m": 512}, "up to 256"),
         ({"block_n": 40}, "block_n must be a multiple of 16"),
         ({"block_k": 48}, "block_k must be 32, 64 or 128"),
-        ({"stages": 1}, "stages must be at least 2"),
+        ({"stages": 0}, "stages must be at least 1"),
         ({"stages": 5}, "exceed shared memory by"),
         ({"consumers": 1}, "256 registers a thread"),
         ({"store_columns": 96}, "store_columns must divide block_n=256"),

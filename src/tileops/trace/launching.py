@@ -68,12 +68,25 @@ def device_name(slots: Any) -> str:
     return platform.processor() or platform.machine()
 
 
-def launch_meta(slots: Any) -> dict[str, Any]:
-    """What a recording keeps of where and when it was made, and of the size of its ``slots``."""
+def arguments(compiled: Any) -> str:
+    """A kernel's tensors, such as ``A float16[4096, 64], B float16[64, K]``: its name for each, type and shape.
+
+    The tensor that records go to, the last one, is left out.
+    """
+    func = compiled.prim_func
+    buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
+    return ", ".join(f"{buffer.name} {buffer.dtype}[{', '.join(map(str, buffer.shape))}]" for buffer in buffers[:-1])
+
+
+def launch_meta(compiled: Any, slots: Any) -> dict[str, Any]:
+    """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``."""
     versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     size = slots.numel() * slots.element_size()
-    return {"device": device_name(slots), "date": date, "versions": versions, "slots_bytes": size}
+    return {
+        "arguments": arguments(compiled), "device": device_name(slots), "date": date, "versions": versions,
+        "slots_bytes": size,
+    }  # fmt: skip
 
 
 def is_capturing() -> bool:

@@ -306,7 +306,8 @@ class Trace:
                 self._tell_once(f"untraced {stem}", f"the kernel run as {stem!r} was not built for tracing: build it "
                                 "with traced=trace.enabled after trace.enable()")  # fmt: skip
             return compiled(*inputs)
-        captured = launching.is_capturing()
+        with launching.failed_launch_told(table.kernel):
+            captured = launching.is_capturing()
         size = self._checked_size(compiled, inputs, table, stem, captured)
         dumped = not captured and self._wants_dump(stem)
         if dumped or captured:
@@ -444,7 +445,10 @@ class Trace:
         from . import recording
 
         table = launching.traced_table(compiled)
-        if launching.is_capturing():
+        # PyTorch reports a launch that failed from whatever is the next call into CUDA, this one included.
+        with launching.failed_launch_told(table.kernel):
+            captured = launching.is_capturing()
+        if captured:
             raise TraceError(
                 "the current stream is capturing a CUDA graph, so that nothing has run yet: decode after a replay, "
                 "or launch with trace.run and call trace.flush() after a replay"
@@ -455,7 +459,7 @@ class Trace:
                 # and `slots` does not tell in which.
                 torch.cuda.synchronize(slots.device)
             found = recording.fetch(slots, table, {})
-        found.meta.update(launching.launch_meta(slots), probe=_probe_meta(found.table.target, slots))
+        found.meta.update(launching.launch_meta(compiled, slots), probe=_probe_meta(found.table.target, slots))
         with self._lock:
             perturbation = self._perturbations.get(compiled)
         if perturbation is not None:

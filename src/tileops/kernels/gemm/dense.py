@@ -108,6 +108,8 @@ def build_gemm(
         # Whole turns around the ring, and what is left of one, stage by stage in the code. With the stage and the phase
         # computed from ki, a consumer of small tiles took longer to issue its WGMMAs than they take.
         turns, rest = divmod(k_tiles, stages)
+        # Groups of WGMMA that a consumer keeps in flight. With one stage there is nothing to go on with.
+        lag = 1 if stages > 1 else 0
 
         @T.macro
         def load(a, b, a_smem, b_smem, full, empty, bx, by, ki, stage, parity):
@@ -156,10 +158,10 @@ def build_gemm(
                     T.wgmma_gemm(
                         own_rows(a_smem, stage), b_smem[stage, :, :], acc, transpose_A=trans_a, transpose_B=trans_b
                     )
-                    T.wait_wgmma(1)
-                    # This warp's part of the group of stage k-1 is done; one arrival a warp.
-                    if ki > 0 and tx % WARP == 0:
-                        T.barrier_arrive(empty[(stage + stages - 1) % stages])
+                    T.wait_wgmma(lag)
+                    # This warp's part of the group of stage k-lag is done; one arrival a warp.
+                    if ki >= lag and tx % WARP == 0:
+                        T.barrier_arrive(empty[(stage + stages - lag) % stages])
 
             @T.macro
             def consume(a_smem, b_smem, c, c_smem, full, empty, bx, by, tx):
@@ -309,8 +311,8 @@ def checked_store_columns(
         raise ValueError(f"block_n must be a multiple of 16 up to 256, got {block_n}")
     if block_k not in (32, 64, 128):
         raise ValueError(f"block_k must be 32, 64 or 128, got {block_k}")
-    if stages < 2:
-        raise ValueError(f"stages must be at least 2: one is being read while another is filled; got {stages}")
+    if stages < 1:
+        raise ValueError(f"stages must be at least 1, and 2 for loads to overlap with the multiplication; got {stages}")
     registers = block_m // consumers * block_n // WARPGROUP
     if registers > 192:
         raise ValueError(

@@ -20,12 +20,14 @@ _STYLE = (
 def frame(timeline: Timeline, height: int = HEIGHT) -> str:
     """The page as an element for a notebook.
 
-    Its sandbox lets scripts run, and keeps them from the notebook: they have an origin of their own.
+    Its sandbox lets scripts run and pictures be saved, and keeps the scripts from the notebook: they have an origin of
+    their own.
     """
     page = html.escape(render_html(timeline))
     title = html.escape(str(timeline.meta.get("kernel") or "TileLang kernel"))
     style = _STYLE.format(height=height)
-    element = f'<iframe title="{title}" sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+    sandbox = "allow-scripts allow-downloads"
+    element = f'<iframe title="{title}" sandbox="{sandbox}" style="{style}" srcdoc="{page}"></iframe>'
     # A notebook is saved as UTF-8, which has no lone surrogates.
     return element.encode("utf-8", "replace").decode("utf-8")
 

@@ -7,12 +7,14 @@
 // draws bars, arrows and instants too, in the same places, and Plotly keeps the axis and the gestures.
 
 import { colourOf, inkOn } from "./palette.js";
-import { integer, shown } from "./format.js";
+import { PAYLOAD_NONE, payload, shown } from "./format.js";
 import { BAR, Scene, layOut } from "./model.js";
+import { bare } from "./units.js";
 import { Plane, TOP, append, cleared, readTheme } from "./plane.js";
 
 const NARROW = 640; // px: below, a row's name stands above its bars
 const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
+const FAINT = 0.16; // opacity of what a search does not name
 const LABEL_PAD = 5;
 const MOST_SHAPES = 1500;
 // A bar of no width is not drawn at all. This is less than a clock can tell, and Plotly widens it to a pixel.
@@ -29,13 +31,19 @@ const LEAST_WIDTH = 0.01;
 export class Figure extends Plane {
   /**
    * @param {HTMLElement} host
-   * @param {any} head
+   * @param {import("./recording.js").Head} head
    * @param {(hit: Hit | null, event: PointerEvent | null) => void} onHover
+   * @param {(slice: number) => void} onChoose a slice, or -1 for none
    */
-  constructor(host, head, onHover) {
-    super(host, "SM cycles since the CTA’s begin", LEAST_SPAN);
+  constructor(host, head, onHover, onChoose) {
+    super(host, LEAST_SPAN);
     this.head = head;
     this.onHover = onHover;
+    this.onChoose = onChoose;
+    this.chosen = -1; // slice
+    this.payloads = false; // whether labels have them
+    /** @type {boolean[] | null} one for each of the recording's ranges; null without a search */
+    this.sought = null;
     this.rowsElement = append(host, "div", "rows");
     this.plot.before(this.rowsElement);
     this.namesElement = append(host, "div", "row-names");
@@ -52,12 +60,28 @@ export class Figure extends Plane {
    * @param {import("./recording.js").Events} events
    * @param {number} cycles
    * @param {Hidden} hidden
+   * @param {import("./units.js").Unit} unit
    */
-  show(events, cycles, hidden) {
+  show(events, cycles, hidden, unit) {
     this.events = events;
     this.cycles = cycles;
     this.hidden = hidden;
+    this.unit = unit;
     this.render();
+  }
+
+  /** Frames a slice. @param {number} slice or -1 */
+  choose(slice) {
+    this.chosen = slice;
+    this.draw();
+  }
+
+  /** Has all ranges but these faint. @param {boolean[] | null} sought */
+  seek(sought) {
+    const changed = (sought === null) !== (this.sought === null);
+    this.sought = sought;
+    if (changed) this.render();
+    else this.draw();
   }
 
   /** Draws everything anew: another CTA, width, theme or choice of what is hidden. */
@@ -77,9 +101,10 @@ export class Figure extends Plane {
     const margin = (end - this.scene.begin) * 0.01;
     this._bound(this.scene.begin - margin, end + margin);
     this.theme = readTheme(this.host);
-    this.dense = this.scene.slices.length + this.scene.flows.length + this.scene.instants.length > MOST_SHAPES;
+    const shapes = this.scene.slices.length + this.scene.flows.length + this.scene.instants.length;
+    // A search changes with each letter: on the canvas, that is one drawing.
+    this.dense = shapes > MOST_SHAPES || this.sought !== null || !window.Plotly;
     this._react(this.dense ? [] : this._traces());
-    this.draw();
   }
 
   // Plotly ------------------------------------------------------------------------------------------------------------
@@ -93,8 +118,8 @@ export class Figure extends Plane {
       type: "bar",
       name: "ranges",
       orientation: "h",
-      base: scene.slices.map((i) => slices.start[i]),
-      x: scene.slices.map((i) => Math.max(slices.duration[i], LEAST_WIDTH)),
+      base: scene.slices.map((i) => this._onAxis(slices.start[i])),
+      x: scene.slices.map((i) => Math.max(slices.duration[i], LEAST_WIDTH) * this.unit.scale),
       y: scene.slices.map((i) => scene.sliceTop[i] + BAR / 2),
       width: BAR,
       hoverinfo: "skip",
@@ -107,7 +132,7 @@ export class Figure extends Plane {
       type: "scatter",
       name: "arrows",
       mode: "lines",
-      x: scene.flows.flatMap((i) => [flows.start[i], flows.end[i], null]),
+      x: scene.flows.flatMap((i) => [this._onAxis(flows.start[i]), this._onAxis(flows.end[i]), null]),
       y: scene.flows.flatMap((i) => [scene.flowFrom[i], scene.flowTo[i], null]),
       line: { color: theme.arrow, width: 1, simplify: false },
       hoverinfo: "skip",
@@ -116,7 +141,7 @@ export class Figure extends Plane {
       type: "scatter",
       name: "instants",
       mode: "markers",
-      x: scene.instants.map((i) => instants.time[i]),
+      x: scene.instants.map((i) => this._onAxis(instants.time[i])),
       y: scene.instants.map((i) => scene.markTop[i] - 3),
       marker: {
         symbol: "triangle-down",
@@ -175,6 +200,7 @@ export class Figure extends Plane {
     this._drawBars(context, scene, toPixels, width);
     this._drawArrows(context, scene, toPixels, width);
     if (this.dense) this._drawInstants(context, scene, toPixels, width);
+    if (this.chosen >= 0) this._drawHit(context, scene, { kind: "slice", index: this.chosen }, toPixels);
     if (this.hit) this._drawHit(context, scene, this.hit, toPixels);
     context.restore();
   }
@@ -190,6 +216,8 @@ export class Figure extends Plane {
       const to = toPixels(slices.start[i] + slices.duration[i]);
       if (to < 0 || from > width) continue;
       const top = scene.sliceTop[i];
+      const faint = this.sought !== null && !this.sought[slices.range[i]];
+      context.globalAlpha = faint ? FAINT : 1;
       if (this.dense) {
         context.fillStyle = colourOf(this.head.ranges[slices.range[i]][1]);
         // Anti-aliasing makes a bar of half a pixel half as strong: a row that is busy for 12% of the time looks it.
@@ -201,8 +229,9 @@ export class Figure extends Plane {
       }
       if (slices.cut[i]) drawCut(context, Math.max(from, -BAR), Math.max(to, from + 1), top, theme);
       const [left, right] = [Math.max(from, 0), Math.min(to, width)];
-      if (right - left >= 16) this._drawLabel(context, i, left, right, top + BAR / 2 + 0.5);
+      if (right - left >= 16 && !faint) this._drawLabel(context, i, left, right, top + BAR / 2 + 0.5);
     }
+    context.globalAlpha = 1;
   }
 
   /** @param {Context} context @param {Scene} scene @param {Scale} toPixels @param {number} width */
@@ -271,7 +300,7 @@ export class Figure extends Plane {
       context.fillRect(left + LABEL_PAD - 3, middle - 8, label.width + 6, 15);
     }
     context.fillStyle = inkOn(colourOf(name));
-    const detail = label.text === text && !slices.cut[i] ? integer(slices.duration[i]) : "";
+    const detail = label.text === text ? this._detail(i) : "";
     const more = detail ? this._measure(context, detail) + 7 : 0;
     if (more && label.width + more <= room) {
       const at = left + (right - left - label.width - more) / 2;
@@ -282,6 +311,26 @@ export class Figure extends Plane {
     } else {
       context.fillText(label.text, slices.cut[i] ? left + LABEL_PAD : left + (right - left - label.width) / 2, middle);
     }
+  }
+
+  /** What there is room to write on a slice, as text. @param {number} i @param {number} cycles of it in view */
+  labelOf(i, cycles) {
+    const { head, scene } = this;
+    const context = scene && this.canvas.getContext("2d");
+    if (!context) return "";
+    context.font = `500 12px ${this.theme.font}`;
+    const room = (cycles * this.inner) / (this.range[1] - this.range[0]) - 2 * LABEL_PAD;
+    const text = shown(head.ranges[scene.events.slices.range[i]][1]);
+    const label = this._fitted(context, text, room);
+    const whole = `${text}  ${this._detail(i)}`;
+    return label && label.text === text && this._measure(context, whole) <= room ? whole : (label?.text ?? "");
+  }
+
+  /** What a label has behind the name: the payload where that is asked for, else how long it took. @param {number} i */
+  _detail(i) {
+    const { duration, cut, kind, payload: value } = /** @type {Scene} */ (this.scene).events.slices;
+    if (this.payloads) return (kind[i] ?? PAYLOAD_NONE) === PAYLOAD_NONE ? "" : payload(value[i], kind[i]);
+    return cut[i] ? "" : bare(this.unit, duration[i]);
   }
 
   /** @param {Context} context @param {string} text */
@@ -363,13 +412,23 @@ export class Figure extends Plane {
       else move(event);
     });
     this.host.addEventListener("pointerleave", leave);
+    // Plotly lets a click through only where nothing was dragged.
+    this.plot.addEventListener("click", (event) => {
+      const hit = event.shiftKey ? null : this._pick(event);
+      this.onChoose(hit?.kind === "slice" ? hit.index : -1);
+    });
     new ResizeObserver(() => {
       const { clientWidth } = this.host;
       if (clientWidth && (!this.scene || Math.max(240, clientWidth) !== this.width)) this.render();
     }).observe(this.host);
   }
 
-  /** @param {PointerEvent} event */
+  /** The range's begin or end that is near a place. @param {number} x px @param {number} y px, from the plot's corner */
+  edgeNear(x, y) {
+    return this.scene ? this.scene.edgeNear(x, y, this._scale()) : null;
+  }
+
+  /** @param {MouseEvent} event */
   _pick(event) {
     const scene = this.scene;
     if (!scene) return null;

@@ -39,3 +39,17 @@ export function coordinates(block, grid) {
   const dimensions = grid[2] > 1 ? 3 : grid[1] > 1 ? 2 : 1;
   return `(${block.slice(0, dimensions).join(", ")})`;
 }
+
+/**
+ * The CTA at a place in the order of their cycles, of those that finished.
+ * @param {ArrayLike<number>} cycles of each
+ * @param {ArrayLike<number>} finished 1 for those that did
+ * @param {number} fraction 0 is the fastest, 0.5 the median, the lower of two, 1 the slowest
+ * @returns {number} its position, or -1 if none finished
+ */
+export function ranked(cycles, finished, fraction) {
+  const order = [];
+  for (let i = 0; i < cycles.length; i += 1) if (finished[i]) order.push(i);
+  order.sort((a, b) => cycles[a] - cycles[b] || a - b);
+  return order[Math.floor(fraction * (order.length - 1))] ?? -1;
+}

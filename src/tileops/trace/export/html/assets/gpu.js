@@ -5,23 +5,24 @@ import { clock, counted, integer, nanoseconds, percent, shown, time } from "./fo
 import { byId, fillAlerts, fillFacts, make, named } from "./elements.js";
 import { durations, isOutlier, scaleOf, shares } from "./map_model.js";
 import { GpuMap } from "./map.js";
+import { Marks } from "./marks.js";
+import { float } from "./tooltip.js";
 
 export class GpuPanel {
   /**
    * @param {import("./recording.js").Recording} recording
    * @param {(position: number) => string} nameOf a CTA
-   * @param {(key: string, point: {x: number, y: number} | null, content: () => Node[]) => void} float shows a tooltip,
-   *   or with no point hides it
    * @param {(position: number) => void} onOpen
    */
-  constructor(recording, nameOf, float, onOpen) {
+  constructor(recording, nameOf, onOpen) {
     this.recording = recording;
     this.nameOf = nameOf;
-    this.float = float;
     const { columns, head } = recording;
     const axisError = head.axisError;
     const point = this.point.bind(this);
     this.map = new GpuMap(byId("map"), columns, axisError, nameOf, point, onOpen);
+    this.marks = new Marks(this.map, { snap: (x, y) => this.map.edgeNear(x, y), onSelect() {}, onRuler() {} });
+    this.map.onMoved = () => this.marks.place();
     this.durations = durations(columns);
     /** @type {string[]} */
     this.names = [...new Set(head.ranges.map((/** @type {any} */ [, name]) => String(name)))];
@@ -141,7 +142,7 @@ export class GpuPanel {
    */
   point(position, point, said) {
     const key = `gpu ${position} ${this.chosen}`;
-    this.float(key, position < 0 ? null : point, () => this.described(position));
+    float(key, position < 0 ? null : point, () => this.described(position));
     if (!said || position < 0) return;
     const { sm, cycles } = this.recording.cta(position);
     const lasts = `${time(this.durations[position])}, ${integer(cycles)} cycles`;

@@ -4,6 +4,7 @@
 import { inkOn, shades } from "./palette.js";
 import { integer } from "./format.js";
 import { isOutlier, labelled, measure, neighbour, pick, place, shadeOf } from "./map_model.js";
+import { NANOSECONDS } from "./units.js";
 import { Plane, TOP, append, cleared, readTheme, sizeCanvas } from "./plane.js";
 
 const LEAST_ROOM = 440; // px of height: 132 SMs of 2 px and a gap
@@ -12,6 +13,7 @@ const LEAST_NS = 64; // two steps of the GPU's timer
 const NAME_PITCH = 15; // px from one SM's name to the next
 const LABEL = 12; // px of a bar's height from which on its CTA is written on it
 const EDGE = 40; // px of the window above and below a CTA that the keyboard goes to
+const SNAP = 8; // px from a CTA's begin or end to what is set on it
 const SEPARATE = 4; // px of a bar's width from which on its left edge shows
 
 /** @typedef {import("./map_model.js").Measures} Measures */
@@ -27,7 +29,7 @@ export class GpuMap extends Plane {
    * @param {(position: number) => void} onOpen
    */
   constructor(host, columns, axisError, nameOf, onPoint, onOpen) {
-    super(host, "ns since the first CTA’s begin", LEAST_NS);
+    super(host, LEAST_NS, NANOSECONDS);
     this.columns = columns;
     this.nameOf = nameOf;
     this.onPoint = onPoint;
@@ -87,7 +89,6 @@ export class GpuMap extends Plane {
     sizeCanvas(this.marks, this.width, TOP + this.height);
     this._drawTracks();
     this._react();
-    this.draw();
   }
 
   // SMs ---------------------------------------------------------------------------------------------------------------
@@ -110,21 +111,27 @@ export class GpuMap extends Plane {
     return Math.ceil(Math.max(...widths)) + 8;
   }
 
-  _fillNames() {
+  /** The SMs that there is room to name, and where, in px from the plot's top. */
+  namedRows() {
     const { bar, rowTop, rowHeight, strip } = /** @type {Measures} */ (this.measures);
     const { rows, timeless } = this.places;
-    const name = (/** @type {string} */ text, /** @type {number} */ middle) => {
+    // A name stands beside the SM's first line, where its rows are taller than a line of text.
+    const named = [...labelled(rows, rowTop, NAME_PITCH)].map((at) => ({
+      text: this._named(rows[at]),
+      middle: rowTop[at] + Math.min(rowHeight[at], Math.max(bar, NAME_PITCH)) / 2,
+    }));
+    if (timeless.length) named.push({ text: "no time", middle: strip.top + strip.size / 2 });
+    return named;
+  }
+
+  _fillNames() {
+    this.namesElement.replaceChildren();
+    for (const { text, middle } of this.namedRows()) {
       const element = append(this.namesElement, "span", "sm-name");
       element.textContent = text;
       element.style.top = `${Math.max(TOP + middle, NAME_PITCH / 2)}px`;
       element.style.width = `${this.left - 8}px`;
-    };
-    this.namesElement.replaceChildren();
-    // A name stands beside the SM's first line, where its rows are taller than a line of text.
-    for (const at of labelled(rows, rowTop, NAME_PITCH)) {
-      name(this._named(rows[at]), rowTop[at] + Math.min(rowHeight[at], Math.max(bar, NAME_PITCH)) / 2);
     }
-    if (timeless.length) name("no time", strip.top + strip.size / 2);
   }
 
   _drawTracks() {
@@ -260,6 +267,16 @@ export class GpuMap extends Plane {
     return { x: (at % strip.columns) * strip.pitch, y: strip.top + Math.floor(at / strip.columns) * strip.pitch };
   }
 
+  /** The begin or end of the CTA below a place that is near it. @param {number} x px @param {number} y px */
+  edgeNear(x, y) {
+    if (!this.measures) return null;
+    const toPixels = this._scale();
+    const position = pick(this.places, this.measures, this.columns, x, y, toPixels);
+    if (position < 0) return null;
+    const ends = [this.columns.cta_begin_ns[position], this.columns.cta_end_ns[position]];
+    return ends.find((value) => Math.abs(x - toPixels(value)) < SNAP) ?? null;
+  }
+
   /** Where a CTA is drawn, in px from the plot's left and top. @param {number} position */
   box(position) {
     const { places } = this;
@@ -322,7 +339,7 @@ export class GpuMap extends Plane {
     host.addEventListener("pointerdown", () => this._leave());
     host.addEventListener("pointerleave", () => this._leave());
     // Plotly lets a click through only where nothing was dragged.
-    host.addEventListener("click", (event) => {
+    this.plot.addEventListener("click", (event) => {
       const position = event.shiftKey ? -1 : this._pick(event);
       if (position >= 0) this.onOpen(position);
     });

@@ -1,4 +1,4 @@
-// Where things stand in a figure, what lies under the pointer, and what ranges add up to. Nothing here draws.
+// Where things stand in a figure, and what lies under the pointer. Nothing here draws.
 
 /** @typedef {import("./recording.js").Events} Events */
 
@@ -6,6 +6,7 @@ export const BAR = 22; // px: a label of 12 px stands in it with room above and 
 const STEP = BAR + 2; // from a range to one nested in it
 const PAD = 8; // above and below a row's bars
 const GROUP_GAP = 8; // above a group's first row
+const SNAP = 8; // px from an edge to what is set on it
 const HEADING = 17; // for a row's name above its bars, in narrow windows
 
 /**
@@ -131,6 +132,35 @@ export class Scene {
     return best;
   }
 
+  /**
+   * The begin or end of a range, or the instant, that is near a place: of the row there, or if that has none, of any.
+   * @param {number} x px from the plot's left
+   * @param {number} y px from the plot's top
+   * @param {(cycles: number) => number} toPixels
+   * @returns {number | null} in cycles
+   */
+  edgeNear(x, y, toPixels) {
+    const { slices, instants } = this.events;
+    let [best, distance] = [/** @type {number | null} */ (null), 0];
+    for (const anywhere of [false, true]) {
+      distance = SNAP;
+      const look = (/** @type {number} */ cycles) => {
+        const away = Math.abs(x - toPixels(cycles));
+        if (away < distance) [best, distance] = [cycles, away];
+      };
+      for (const i of this.slices) {
+        if (!anywhere && (y < this.sliceTop[i] || y > this.sliceTop[i] + BAR)) continue;
+        look(slices.start[i]);
+        look(slices.start[i] + slices.duration[i]);
+      }
+      for (const i of this.instants) {
+        if (anywhere || Math.abs(y - this.markTop[i]) <= BAR) look(instants.time[i]);
+      }
+      if (best !== null) break;
+    }
+    return best;
+  }
+
   /** @param {number} x @param {number} y @param {(cycles: number) => number} toPixels */
   _nearestInstant(x, y, toPixels) {
     let best = -1;
@@ -194,51 +224,6 @@ export function distanceToSegment(x, y, x0, y0, x1, y1) {
   const square = dx * dx + dy * dy;
   const along = square === 0 ? 0 : Math.min(1, Math.max(0, ((x - x0) * dx + (y - y0) * dy) / square));
   return Math.hypot(x - x0 - along * dx, y - y0 - along * dy);
-}
-
-/**
- * @typedef {object} Total
- * @property {string} group
- * @property {string} lane
- * @property {string} name
- * @property {number} count whole ranges
- * @property {number} cut ranges without an end
- * @property {number} total cycles of the whole ones
- * @property {number} least
- * @property {number} greatest
- */
-
-/**
- * What each range of a CTA adds up to, a line for each group, lane and name, in the order of the rows. Ranges that
- * were cut are counted apart: how long they took is not known.
- * @param {any} head
- * @param {Events} events
- * @returns {Total[]}
- */
-export function summarize(head, events) {
-  const { slices } = events;
-  /** @type {Map<string, Total & {at: number}>} */
-  const totals = new Map();
-  for (let i = 0; i < slices.count; i += 1) {
-    const [lane, name] = head.ranges[slices.range[i]];
-    const key = `${lane} ${name}`;
-    let line = totals.get(key);
-    if (!line) {
-      const [group, laneName] = head.lanes[lane];
-      const none = { count: 0, cut: 0, total: 0, least: Infinity, greatest: -Infinity };
-      line = { group, lane: laneName, name, at: lane, ...none };
-      totals.set(key, line);
-    }
-    if (slices.cut[i]) {
-      line.cut += 1;
-      continue;
-    }
-    line.count += 1;
-    line.total += slices.duration[i];
-    line.least = Math.min(line.least, slices.duration[i]);
-    line.greatest = Math.max(line.greatest, slices.duration[i]);
-  }
-  return [...totals.values()].sort((a, b) => a.at - b.at);
 }
 
 /**

@@ -1,7 +1,8 @@
 // A plot that zooms and pans along x and nothing else: Plotly draws the axis and takes the gestures, a canvas above it
-// holds the drawing.
+// holds the drawing. Until Plotly has come, there is the canvas alone.
 
 import { within } from "./model.js";
+import { CYCLES, length, moment } from "./units.js";
 
 export const TOP = 4;
 export const RIGHT = 18; // px right of the plot: half of the last tick's label
@@ -12,6 +13,7 @@ const SLACK = 0.995; // of the whole: a span that is wider counts as all of it
 /** @typedef {(value: number) => number} Scale to px from the plot's left */
 
 /** @typedef {ReturnType<typeof readTheme>} Theme */
+/** @typedef {import("./units.js").Unit} Unit */
 
 /**
  * What draws itself implements `render` and `draw`, sets `width`, `left` and `height` and calls `_bound` before
@@ -20,13 +22,15 @@ const SLACK = 0.995; // of the whole: a span that is wider counts as all of it
 export class Plane {
   /**
    * @param {HTMLElement} host
-   * @param {string} title the axis's
-   * @param {number} narrowest span that is shown: ticks stay whole numbers
+   * @param {number} narrowest span that is shown
+   * @param {Unit} unit that values are shown in
    */
-  constructor(host, title, narrowest) {
+  constructor(host, narrowest, unit = CYCLES) {
     this.host = host;
-    this.title = title;
     this.narrowest = narrowest;
+    this.unit = unit;
+    /** Called when other values are shown, or in another place. */
+    this.onMoved = () => {};
     /** @type {[number, number]} */
     this.full = [0, 1];
     /** @type {[number, number] | null} null shows all of it */
@@ -56,7 +60,30 @@ export class Plane {
   /** What x shows. @returns {[number, number]} */
   get range() {
     const axis = /** @type {any} */ (this.plot)._fullLayout?.xaxis;
-    return axis ? [Number(axis.range[0]), Number(axis.range[1])] : this.full;
+    const { scale, offset } = this.unit;
+    if (!axis) return this.span ?? this.full;
+    return [(Number(axis.range[0]) - offset) / scale, (Number(axis.range[1]) - offset) / scale];
+  }
+
+  /** A value as the axis has it. @param {number} value */
+  _onAxis(value) {
+    return this.unit.offset + value * this.unit.scale;
+  }
+
+  /** The value at a place. @param {number} x px from the plot's left */
+  valueAt(x) {
+    const [from, to] = this.range;
+    return from + (x / this.inner) * (to - from);
+  }
+
+  /** A value as text. @param {number} value */
+  moment(value) {
+    return moment(this.unit, value);
+  }
+
+  /** A difference of two values as text. @param {number} value */
+  length(value) {
+    return length(this.unit, value);
   }
 
   fit() {
@@ -76,7 +103,20 @@ export class Plane {
     const kept = span && within(span, this.full, this.narrowest);
     // Whoever zooms out as far as it goes wants all of the next drawing too.
     this.span = kept && this._isPart(kept) ? kept : null;
-    this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": [...(this.span || this.full)] });
+    if (window.Plotly) this.busy = window.Plotly.relayout(this.plot, { "xaxis.range": this._axisRange() });
+    else this._moved();
+  }
+
+  /** Moves by a part of what is shown. @param {number} part below 0 to the left */
+  pan(part) {
+    const [from, to] = this.range;
+    const shift = part * (to - from);
+    this.zoomTo([from + shift, to + shift]);
+  }
+
+  /** What is to be shown, as the axis has it. */
+  _axisRange() {
+    return (this.span || this.full).map((value) => this._onAxis(value));
   }
 
   /** @param {[number, number]} span */
@@ -89,18 +129,21 @@ export class Plane {
   /** Draws the axis and what Plotly itself is to draw, and fits the canvas to it. @param {any[]} traces */
   _react(traces = []) {
     this.host.style.height = `${TOP + this.height + BOTTOM}px`;
-    this.busy = window.Plotly.react(this.plot, traces, this._layout(), {
-      displayModeBar: false,
-      doubleClick: false,
-      scrollZoom: true,
-      showTips: false,
-    });
-    this._listen();
+    if (window.Plotly) {
+      this.busy = window.Plotly.react(this.plot, traces, this._layout(), {
+        displayModeBar: false,
+        doubleClick: false,
+        scrollZoom: true,
+        showTips: false,
+      });
+      this._listen();
+    }
     sizeCanvas(this.canvas, this.width, TOP + this.height + BOTTOM);
+    this._moved();
   }
 
   _layout() {
-    const { theme } = this;
+    const { theme, unit } = this;
     return {
       width: this.width,
       height: TOP + this.height + BOTTOM,
@@ -113,11 +156,11 @@ export class Plane {
       dragmode: "pan",
       barmode: "overlay",
       xaxis: {
-        range: [...(this.span || this.full)],
-        minallowed: this.full[0],
-        maxallowed: this.full[1],
-        title: { text: this.title, standoff: 10, font: { size: 12 } },
-        tickformat: ",d",
+        range: this._axisRange(),
+        minallowed: this._onAxis(this.full[0]),
+        maxallowed: this._onAxis(this.full[1]),
+        title: { text: unit.title, standoff: 10, font: { size: 12 } },
+        tickformat: unit.ticks,
         ticks: "outside",
         ticklen: 5,
         tickcolor: theme.line,
@@ -137,7 +180,7 @@ export class Plane {
     const plot = /** @type {any} */ (this.plot);
     plot.on("plotly_relayouting", () => {
       this._leave();
-      this.draw();
+      this._moved();
     });
     plot.on("plotly_relayout", () => {
       const [from, to] = this.range;
@@ -147,10 +190,15 @@ export class Plane {
         return;
       }
       this.span = this._isPart([from, to]) ? [from, to] : null;
-      this.draw();
+      this._moved();
     });
-    plot.on("plotly_afterplot", () => this.draw());
+    plot.on("plotly_afterplot", () => this._moved());
     plot.on("plotly_doubleclick", () => this.fit());
+  }
+
+  _moved() {
+    this.draw();
+    this.onMoved();
   }
 
   /** Values to px from the plot's left, for the range that is shown now. @returns {Scale} */
@@ -172,18 +220,19 @@ export class Plane {
     const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
     if (!sideways && !event.shiftKey) {
       // Plotly zooms by 10% an event, however far the wheel was turned: a mouse's notch (100 or 120) is worth three.
-      const { clientX, clientY, deltaY } = event;
+      const { clientX, clientY, deltaY, target } = event;
+      const drag = this.plot.querySelector(".nsewdrag");
+      const onPlot = target instanceof Node && this.plot.contains(target);
+      if (!onPlot) event.preventDefault();
       const again = { clientX, clientY, deltaY, bubbles: true, cancelable: true };
-      for (let extra = 0; extra < 2 && Math.abs(deltaY) >= 100; extra += 1) {
-        event.target?.dispatchEvent(new WheelEvent("wheel", again));
+      for (let times = (Math.abs(deltaY) >= 100 ? 3 : 1) - Number(onPlot); times > 0; times -= 1) {
+        (onPlot ? target : drag)?.dispatchEvent(new WheelEvent("wheel", again));
       }
       return;
     }
     event.preventDefault();
     event.stopPropagation();
-    const [from, to] = this.range;
-    const shift = ((sideways ? event.deltaX : event.deltaY) * (to - from)) / this.width;
-    this.zoomTo([from + shift, to + shift]);
+    this.pan((sideways ? event.deltaX : event.deltaY) / this.width);
   }
 }
 

@@ -13,6 +13,24 @@ const TYPES = {
 };
 
 /**
+ * What pack.py says of the columns, and of the launch.
+ * @typedef {object} Head
+ * @property {number} version
+ * @property {string} title
+ * @property {number[]} grid extents along x, y and z
+ * @property {[string, string, number][]} lanes group, lane and greatest depth: the figure's rows
+ * @property {[number, string, number][]} ranges lane, name and depth of each that occurs
+ * @property {[number, string][]} marks lane and name of each instant that occurs
+ * @property {[string, string][]} edges source and destination of each kind of arrow
+ * @property {string[]} rowGroups
+ * @property {number | null} axisError in nanoseconds
+ * @property {string[]} neverFired
+ * @property {string[]} told sentences on what tracing cost
+ * @property {Record<string, any>} meta
+ * @property {[string, string, number][]} columns name, type and length, in the block's order
+ */
+
+/**
  * @typedef {object} Cta
  * @property {number} position in the order of the tabs
  * @property {number} number linear
@@ -40,7 +58,7 @@ const TYPES = {
 
 /**
  * Unpacks the page's data.
- * @param {any} head
+ * @param {Head} head
  * @param {string} text the block, base64
  */
 export async function unpack(head, text) {
@@ -52,7 +70,7 @@ export async function unpack(head, text) {
 
 export class Recording {
   /**
-   * @param {any} head
+   * @param {Head} head
    * @param {ArrayBuffer} block
    */
   constructor(head, block) {
