@@ -8,7 +8,7 @@ const load = (name) => import(new URL(name, assets));
 const { COLOURS, colourIndex, colourOf, inkOn, shades } = await load("palette.js");
 const format = await load("format.js");
 const { matching, coordinates } = await load("filter.js");
-const { BAR, Scene, distanceToSegment, layOut, summarize, within } = await load("model.js");
+const { BAR, Scene, distanceToSegment, layOut, within } = await load("model.js");
 const { unpack } = await load("recording.js");
 const map = await load("map_model.js");
 
@@ -143,15 +143,6 @@ test("distance to a segment", () => {
   assert.equal(distanceToSegment(5, 3, 0, 0, 10, 0), 3);
   assert.equal(distanceToSegment(13, 4, 0, 0, 10, 0), 5);
   assert.equal(distanceToSegment(3, 4, 0, 0, 0, 0), 5);
-});
-
-test("totals leave out what was cut", () => {
-  const lines = summarize(head, events);
-  assert.deepEqual(lines.map(({ name, group, lane, count, cut, total }) => [name, group, lane, count, cut, total]), [
-    ["outer", "a", "main", 1, 0, 100],
-    ["inner", "a", "main", 1, 0, 20],
-    ["far", "b", "main", 1, 1, 20],
-  ]);
 });
 
 test("a span keeps within its bounds", () => {

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,10 +21,7 @@ from tileops.trace import Table, Timeline
 from tileops.trace.export.html import export_html, render_html
 
 from . import synthetic
-
-MINUS = "−"
-MISSING = "–"
-
+from .opened import MINUS, MISSING, Opened, integer, lines_of, middle_of, spelled, tenths
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The file
@@ -116,180 +113,20 @@ def test_tables_that_do_not_fit_together_are_refused() -> None:
         render_html(replace(timeline, slices=timeline.slices[::-1]))
 
 
-def test_scripts() -> None:
+@pytest.mark.parametrize("script", ["page", "tools"])
+def test_scripts(script: str) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs node")
     if int(subprocess.run([node, "--version"], capture_output=True, text=True).stdout[1:].split(".")[0]) < 18:
         pytest.skip("needs node 18 or newer: its test runner and DecompressionStream")
-    done = subprocess.run(
-        [node, "--test", str(Path(__file__).with_name("page.test.mjs"))], capture_output=True, text=True
-    )
+    path = Path(__file__).with_name(f"{script}.test.mjs")
+    done = subprocess.run([node, "--test", str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The page
-
-
-class Opened:
-    """A page that was opened from its file, and what a test does with it."""
-
-    def __init__(self, page: Any) -> None:
-        self.page = page
-
-    @property
-    def bars(self) -> int:
-        """Bars that Plotly drew."""
-        return self.page.locator("#figure .barlayer .point path").count()
-
-    @property
-    def arrows(self) -> int:
-        """Pieces of the line that Plotly drew the arrows with."""
-        paths = self.page.locator("#figure .scatterlayer path.js-line").evaluate_all(
-            "all => all.map(one => one.getAttribute('d'))"
-        )
-        return sum(path.count("M") for path in paths)
-
-    @property
-    def instants(self) -> int:
-        return self.page.locator("#figure .scatterlayer path.point").count()
-
-    @property
-    def range(self) -> list[float]:
-        return self.page.evaluate("tileops.figure.plot.layout.xaxis.range.map(Number)")
-
-    def open(self, cta: int) -> None:
-        """Clicks the tab of the CTA of that linear number."""
-        self.page.locator(f"#tabs [role=tab][data-position='{cta}']").click()
-
-    def settle(self) -> None:
-        """Waits until Plotly has redrawn."""
-        self.page.evaluate("async () => { await tileops.figure.busy; await new Promise(requestAnimationFrame); }")
-
-    def across(self, cycles: float) -> float:
-        """Where on the screen a time is, from Plotly's own axis."""
-        box = self.page.locator("#figure .nsewdrag").bounding_box()
-        low, high = self.range
-        return box["x"] + (cycles - low) / (high - low) * box["width"]
-
-    def place(self, cycles: float, group: str, lane: str, depth: int = 0) -> tuple[float, float]:
-        """Where on the screen a row's bars are at a time."""
-        name = self.page.locator("#figure .row-name", has=self.page.get_by_text(lane, exact=True)).and_(
-            self.page.locator("#figure .row-name", has=self.page.get_by_text(group, exact=True))
-        )
-        row = name.bounding_box()
-        # A name stands beside its row's outermost bars.
-        return self.across(cycles), row["y"] + 19 + 24 * depth
-
-    def hover(self, x: float, y: float) -> str:
-        """The tooltip at a place, cells apart by tabs; empty without one."""
-        self.page.mouse.move(x + 40, y + 300)
-        self.page.mouse.move(x, y)
-        tooltip = self.page.locator("#tooltip")
-        return re.sub("\n+", "\n", tooltip.inner_text()) if tooltip.is_visible() else ""
-
-    def facts(self, element: str) -> dict[str, str]:
-        """Titles and values of a list of facts."""
-        titles = self.page.locator(f"{element} dt").all_inner_texts()
-        return dict(zip(titles, self.page.locator(f"{element} dd").all_inner_texts()))
-
-    def alerts(self, element: str = "#alerts") -> str:
-        return "\n".join(self.page.locator(f"{element} .alert").all_inner_texts())
-
-    def open_map(self) -> None:
-        self.page.locator("#gpu").click()
-        self.settle_map()
-
-    def settle_map(self) -> None:
-        self.page.evaluate("async () => { await tileops.gpu.map.busy; await new Promise(requestAnimationFrame); }")
-
-    @property
-    def map_range(self) -> list[float]:
-        return self.page.evaluate("tileops.gpu.map.plot.layout.xaxis.range.map(Number)")
-
-    def map_across(self, ns: float) -> float:
-        """Where on the screen a time of the map is, from Plotly's own axis."""
-        box = self.page.locator("#map .nsewdrag").bounding_box()
-        low, high = self.map_range
-        return box["x"] + (ns - low) / (high - low) * box["width"]
-
-    def map_down(self, sm: int, line: int = 0) -> float:
-        """Where on the screen a line of an SM's is, of maps with few SMs."""
-        box = self.page.locator("#map .sm-name").get_by_text(f"SM {sm}", exact=True).bounding_box()
-        return box["y"] + box["height"] / 2 + 23 * line
-
-    def map_place(self, row: Any, lines: dict[int, int]) -> tuple[float, float]:
-        """Where on the screen a CTA's bar is."""
-        return self.map_across((row.begin_ns + row.end_ns) / 2), self.map_down(row.sm, lines[row.cta])
-
-    def choose(self, label: str) -> None:
-        """What the map's colours stand for."""
-        self.page.locator("#gpu-colour").select_option(label=label)
-
-    def map_colours(self, *places: tuple[float, float]) -> np.ndarray:
-        """The colours of the map's bars at some places: red, green, blue and opacity of each."""
-        colours = self.page.evaluate(
-            """(places) => {
-              const { canvas } = tileops.gpu.map;
-              const box = canvas.getBoundingClientRect();
-              const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
-              copy.drawImage(canvas, 0, 0);
-              const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
-              return places.map(([x, y]) => {
-                const at = 4 * (Math.floor(y - box.y) * canvas.width + Math.floor(x - box.x));
-                return Array.from(data.slice(at, at + 4));
-              });
-            }""",
-            [list(place) for place in places],
-        )
-        return np.array(colours)
-
-    def chip(self, text: str) -> Any:
-        return self.page.locator("#legend .chip").filter(has_text=re.compile(rf"^{re.escape(text)}[\d,]+$"))
-
-
-@pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """Opens a Timeline's page from its file; whatever the page asks for or complains about fails the test."""
-    contexts, complaints = [], []
-
-    def opened(
-        timeline: Timeline, title: str | None = None, width: int = 1280, height: int = 900, **options: Any
-    ) -> Opened:
-        path = export_html(timeline, tmp_path / f"{len(contexts)}.html", title=title)
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(f"console {message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on(
-            "request",
-            lambda request: None if request.url == path.as_uri() else complaints.append(f"asked for {request.url}"),
-        )
-        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]")
-        made = Opened(page)
-        made.settle()
-        return made
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-def integer(value: float) -> str:
-    return f"{round(value):,}".replace("-", MINUS)
-
-
-def tenths(value: float) -> str:
-    return f"{value:,.1f}".replace("-", MINUS)
-
-
-def middle_of(row: Any) -> float:
-    return row.start + row.duration / 2
 
 
 def test_tabs_bars_and_arrows_are_those_of_the_timeline(show: Callable[..., Opened]) -> None:
@@ -590,13 +427,11 @@ def test_the_table_adds_up(show: Callable[..., Opened]) -> None:
     slices, cycles = timeline.slices.where(cta=1), timeline.ctas["cycles"][1]
     rows = [line.split("\t") for line in opened.page.locator("#totals tr").all_inner_texts()]
     assert len(rows) == len(set(zip(slices["group"], slices["lane"], slices["name"])))
-    for name, row, count, mean, least, most, total, share in rows:
+    for name, row, count, total, mean, p50, p95, most, share in rows:
         group, lane = row.split(" / ")
         durations = slices.where(group=group, lane=lane, name=name)["duration"]
-        assert [count, mean, least, most, total] == [
-            integer(value)
-            for value in (len(durations), durations.mean() + 1e-9, durations.min(), durations.max(), durations.sum())
-        ]
+        wanted = (len(durations), durations.sum(), durations.mean(), *np.percentile(durations, (50, 95)))
+        assert [count, total, mean, p50, p95, most] == [integer(value) for value in (*wanted, durations.max())]
         assert share.strip() == f"{100 * durations.sum() / cycles:.1f}%"
 
 
@@ -611,8 +446,10 @@ def test_the_header_says_what_is_known(show: Callable[..., Opened]) -> None:
     assert page.locator("#told span").all_inner_texts() == [
         "cost of a record unknown: the recording does not say", "perturbation not measured",
     ]  # fmt: skip
+    clocks = timeline.ctas["ghz"]
     assert opened.facts("#facts") == {
-        "CTAs": "8", "Events": integer(timeline.recorded), "Dropped": "0", "Unfinished": "0", "Axis error": "± 21.5 ns",
+        "CTAs": "8", "Events": integer(timeline.recorded), "Dropped": "0", "Unfinished": "0",
+        "Clock, measured": f"{clocks.min():.3f} to {clocks.max():.3f} GHz", "Axis error": "± 21.5 ns",
     }  # fmt: skip
     assert page.locator("#alerts .alert").count() == 0
     assert "tilelang 0.1.15" in page.locator("footer .versions").inner_text()
@@ -671,8 +508,8 @@ def test_trouble_is_loud(show: Callable[..., Opened]) -> None:
     text = opened.hover(*opened.place(800, "producer", "main"))
     assert "Cut: its end was not recorded" in text
     rows = {line.split("\t")[0]: line.split("\t")[2:] for line in page.locator("#totals tr").all_inner_texts()}
-    assert [cell.strip() for cell in rows["tile"]] == ["0 + 1 cut", *[MISSING] * 5]
-    assert rows["tma"][:2] == ["4 + 1 cut", "200"]
+    assert [cell.strip() for cell in rows["tile"]] == ["0 + 1 cut", *[MISSING] * 6]
+    assert rows["tma"][:3] == ["4 + 1 cut", "800", "200"]
     opened.open(2)
     assert "This CTA did not finish" in opened.alerts("#cta-alerts")
     assert page.locator("#nothing").inner_text() == "Nothing is known of this CTA, since it did not finish."
@@ -739,20 +576,9 @@ def test_nothing_to_show(show: Callable[..., Opened]) -> None:
     assert "duration\t0\t0.0" in opened.hover(*opened.place(900, "consumer", "main"))
 
 
-def spelled(name: str) -> str:
-    """A name as the page writes it: what breaks lines or turns the direction of writing is spelled out."""
-    if not name:
-        return "(no name)"
-    return re.sub(
-        "[\n\t\u2028\u2029\u202e]",
-        lambda found: {"\n": r"\n", "\t": r"\t"}.get(found[0]) or rf"\u{ord(found[0]):04x}",
-        name,
-    )
-
-
 def test_names_are_text_and_never_run(show: Callable[..., Opened]) -> None:
     timeline = synthetic.hostile()
-    opened = show(timeline)
+    opened = show(timeline, height=1400)
     page = opened.page
     wanted = [spelled(name) for name in synthetic.HOSTILE]
 
@@ -890,20 +716,6 @@ def test_a_table_without_rows_is_no_reason_to_fail() -> None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The GPU map
-
-
-def lines_of(timeline: Timeline) -> dict[int, int]:
-    """Which line of its SM each CTA is on: the first one that is free when it begins."""
-    until: dict[int, list[float]] = {}
-    lines = {}
-    for row in sorted((row for row in timeline.ctas if row.finished), key=lambda row: row.begin_ns):
-        ends = until.setdefault(row.sm, [])
-        free = [line for line, end in enumerate(ends) if end <= row.begin_ns]
-        if not free:
-            ends.append(0.0)
-        lines[row.cta] = free[0] if free else len(ends) - 1
-        ends[lines[row.cta]] = row.end_ns
-    return lines
 
 
 def share_of(timeline: Timeline, name: str) -> np.ndarray:

@@ -115,15 +115,23 @@ export class GpuPanel {
     this.fillScale();
   }
 
+  /** The scale's ends as text. */
+  get ends() {
+    const { scale, shares: made } = this;
+    if (!scale) return ["", ""];
+    const text = made ? percent : time;
+    return [`${scale.below ? "≤ " : ""}${text(scale.low)}`, `${scale.above ? "≥ " : ""}${text(scale.high)}`];
+  }
+
   fillScale() {
     const { scale, shares: made } = this;
     const all = shades(window.matchMedia("(prefers-color-scheme: dark)").matches);
-    const text = made ? percent : time;
     byId("scale").hidden = !scale;
     if (!scale) return;
     byId("scale-ramp").style.background = `linear-gradient(90deg, ${all.filter((_, i) => i % 7 === 0).join(", ")})`;
-    byId("scale-low").textContent = `${scale.below ? "≤ " : ""}${text(scale.low)}`;
-    byId("scale-high").textContent = `${scale.above ? "≥ " : ""}${text(scale.high)}`;
+    const [low, high] = this.ends;
+    byId("scale-low").textContent = low;
+    byId("scale-high").textContent = high;
     const beyond = scale.below + scale.above;
     const values = made ? made.share : this.durations;
     const unknown = values.filter((value, i) => !Number.isFinite(value) && this.map.places.line[i] >= 0).length;
@@ -131,6 +139,13 @@ export class GpuPanel {
     if (beyond) notes.push(make("span", "", make("span", "dashes"), `${counted(beyond, "outlier")}, dashed`));
     if (unknown) notes.push(make("span", "", make("span", "swatch unknown"), `${integer(unknown)} not known`));
     byId("scale-notes").replaceChildren(...notes);
+  }
+
+  /** What the colours stand for. @returns {import("./save.js").Colours | null} null without a CTA that has a colour */
+  get colours() {
+    const { scale, chosen, map, ends } = this;
+    const what = chosen === null ? "Duration" : `Share of ${shown(chosen)}`;
+    return scale ? { what, ends, shades: /** @type {string[]} */ (map.shades) } : null;
   }
 
   // Tooltip -----------------------------------------------------------------------------------------------------------
@@ -193,5 +208,19 @@ export class GpuPanel {
     byId("gpu-fit").addEventListener("click", () => this.map.fit());
     byId("gpu-zoom-in").addEventListener("click", () => this.map.zoom(0.5));
     byId("gpu-zoom-out").addEventListener("click", () => this.map.zoom(2));
+    for (const tool of /** @type {("pan" | "ruler")[]} */ (["pan", "ruler"])) {
+      byId(`gpu-${tool}`).addEventListener("click", () => this.use(tool));
+    }
+  }
+
+  /** What a drag does. @param {"pan" | "ruler"} tool */
+  use(tool) {
+    for (const id of ["pan", "ruler"]) byId(`gpu-${id}`).setAttribute("aria-pressed", String(id === tool));
+    this.marks.use(tool);
+  }
+
+  /** Takes back what was measured. */
+  clear() {
+    this.marks.measure(null);
   }
 }

@@ -71,7 +71,7 @@ function take(state, key, value) {
   else if (key === "hide-arrows") state.arrows.push(value);
   else {
     const name = SPANS.find((one) => one === key);
-    const span = /^(-?\d+(?:\.\d+)?)_(-?\d+(?:\.\d+)?)$/.exec(value);
+    const span = /^(-?\d{1,15}(?:\.\d+)?)_(-?\d{1,15}(?:\.\d+)?)$/.exec(value);
     if (!name || !span) return false;
     const ends = [Number(span[1]), Number(span[2])].sort((a, b) => a - b);
     if (ends[0] === ends[1] && name !== "ruler") return false;

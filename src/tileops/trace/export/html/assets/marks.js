@@ -27,6 +27,7 @@ export class Marks {
     this.selection = null;
     /** @type {[number, number] | null} */
     this.ruler = null;
+    this.open = false; // the ruler's second point follows the pointer until a second click
     this.layer = append(plane.host, "div", "marks");
     this.band = append(this.layer, "div", "selection");
     this.bandText = append(this.band, "span", "said");
@@ -46,6 +47,7 @@ export class Marks {
   /** What a drag does. @param {Tool} tool */
   use(tool) {
     this.tool = tool;
+    this.open = false;
     this.glass.hidden = tool === "pan";
     this.glass.dataset.tool = tool;
   }
@@ -59,6 +61,7 @@ export class Marks {
   /** @param {[number, number] | null} span */
   measure(span) {
     this.ruler = span;
+    if (!span) this.open = false;
     this.place();
   }
 
@@ -118,7 +121,6 @@ export class Marks {
     plane.host.addEventListener("pointerleave", () => (this.cross.hidden = true));
     let begin = 0;
     let pressed = -1; // px, where a drag began
-    let open = false; // the ruler's second point follows the pointer until a second click
     glass.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
@@ -126,7 +128,7 @@ export class Marks {
       pressed = event.clientX;
       if (this.tool === "select") {
         begin = this._at(event).value;
-      } else if (open && this.ruler) {
+      } else if (this.open) {
         this._set([begin, this._snapped(event)]);
       } else {
         begin = this._snapped(event);
@@ -138,7 +140,7 @@ export class Marks {
       if (this.tool === "select" && dragging) {
         const at = this._at(event).value;
         this._choose(at < begin ? [at, begin] : [begin, at]);
-      } else if (this.tool === "ruler" && (dragging || open)) {
+      } else if (this.tool === "ruler" && (dragging || this.open)) {
         this._set([begin, this._snapped(event)]);
       }
     });
@@ -146,7 +148,7 @@ export class Marks {
       const clicked = Math.abs(event.clientX - pressed) <= STILL;
       pressed = -1;
       if (this.tool === "select" && clicked) this._choose(null);
-      if (this.tool === "ruler") open = clicked && !open;
+      if (this.tool === "ruler") this.open = clicked && !this.open;
     });
     glass.addEventListener("pointercancel", () => (pressed = -1));
   }

@@ -85,10 +85,13 @@ class Page {
     if (state.cta !== null && position < 0) wrong.push(`cta=${state.cta}`);
     // Whoever opens a page to look at one CTA wants one that can be trusted.
     if (position < 0) position = Math.max(0, columns.cta_finished.indexOf(1));
-    this.hidden.names = new Set(state.hidden);
-    this.hidden.edges = new Set(this.head.edges.flatMap(([src, dst], edge) => (
-      state.arrows.includes(`${src}→${dst}`) ? [edge] : []
-    )));
+    const { ranges, marks } = this.head;
+    const names = new Set([...ranges, ...marks].map(([, name]) => name));
+    const edges = this.head.edges.map((edge) => edge.join("→"));
+    wrong.push(...state.hidden.filter((name) => !names.has(name)).map((name) => `hide=${name}`));
+    wrong.push(...state.arrows.filter((edge) => !edges.includes(edge)).map((edge) => `hide-arrows=${edge}`));
+    this.hidden.names = new Set(state.hidden.filter((name) => names.has(name)));
+    this.hidden.edges = new Set([...edges.keys()].filter((edge) => state.arrows.includes(edges[edge])));
     byId("search").value = state.find;
     byId("unit").value = state.unit;
     byId("payloads").setAttribute("aria-pressed", String(state.payloads));
@@ -97,10 +100,9 @@ class Page {
     this.figure.span = state.span;
     this.state = { ...state, slice: null };
     this.open(position);
-    if (state.slice !== null) {
-      if (state.slice < this.events.slices.count) this.choose(state.slice);
-      else wrong.push(`slice=${state.slice}`);
-    }
+    const known = state.slice !== null && state.slice < this.events.slices.count;
+    if (state.slice !== null && !known) wrong.push(`slice=${state.slice}`);
+    this.choose(known ? /** @type {number} */ (state.slice) : -1);
     this.select(state.selection);
     this.measure(state.ruler);
     if (state.view === "gpu") this.openGpu();
@@ -180,6 +182,7 @@ class Page {
   }
 
   switchView() {
+    if (!this.recording.count) return;
     if (this.state.view === "gpu") {
       this.openFromGpu(this.position);
       return;
@@ -253,6 +256,7 @@ class Page {
     fillLegend(this.head, this.events, this.hidden, () => {
       this.fillLegend();
       this.figure.render();
+      this.fillHits();
       this.changed();
     });
   }
@@ -286,8 +290,10 @@ class Page {
 
   /** @param {[number, number] | null} span in cycles */
   select(span) {
-    this.state.selection = span;
-    this.marks.select(span);
+    // A range may be of no length; no time is selected with it.
+    const selection = span && span[1] > span[0] ? span : null;
+    this.state.selection = selection;
+    this.marks.select(selection);
     this.fillSummary();
     this.changed();
   }
@@ -346,7 +352,9 @@ class Page {
   get found() {
     const { slice } = this.state;
     const wanted = this.figure.sought ?? (slice === null ? null : alike(this.head, this.events.slices.range[slice]));
-    return wanted && occurrences(this.events, wanted);
+    if (!wanted) return null;
+    const { names } = this.hidden;
+    return occurrences(this.events, wanted.map((one, code) => one && !names.has(this.head.ranges[code][1])));
   }
 
   /** Chooses the next or the previous occurrence, and has it in view. @param {1 | -1} step */
@@ -438,9 +446,10 @@ class Page {
   /** @returns {import("./keys.js").Binding[]} */
   bindings() {
     const { figure } = this;
-    // The map has keys of its own while it is focused; in its panel, those of a CTA's figure do nothing.
+    // The map has keys of its own while it is focused; in its panel, those of a CTA's figure do nothing, nor do they
+    // where a CTA has nothing to draw.
     const here = (/** @type {(key: string) => void} */ run) => (/** @type {string} */ key) => {
-      if (this.state.view === "cta") run(key);
+      if (this.state.view === "cta" && figure.scene) run(key);
     };
     return [
       { keys: ["ArrowLeft", "ArrowRight", "a", "d"], shown: "← →", does: "pan",
@@ -462,7 +471,7 @@ class Page {
       { keys: ["[", "]"], shown: "[ ]", does: "previous, next CTA", run: (key) => this.picker.step(key === "[" ? -1 : 1) },
       { keys: ["g"], shown: "g", does: "the GPU map, and back", run: () => this.switchView() },
       { keys: ["Escape"], shown: "Esc", does: "take back ruler, selection, choice and search, one after the other",
-        run: here(() => this.clear()) },
+        run: (key) => (this.state.view === "gpu" ? this.gpu?.clear() : here(() => this.clear())(key)) },
       { keys: ["?"], shown: "?", does: "these keys", run: () => byId("help").showModal() },
     ];
   }
@@ -474,7 +483,7 @@ class Page {
     const stem = kernel.replace(/[^\w.-]+/g, "_").slice(0, 60) || "timeline";
     const device = head.meta.device ? ` · ${shown(String(head.meta.device))}` : "";
     if (this.state.view === "gpu" && this.gpu) {
-      await saveMap(this.gpu.map, format, `${shown(kernel)}${device}`, `${stem}-gpu`);
+      await saveMap(this.gpu.map, this.gpu.colours, format, `${shown(kernel)}${device}`, `${stem}-gpu`);
     } else {
       const title = `${shown(kernel)} · CTA ${this.nameOf(this.position)}${device}`;
       await saveFigure(this.figure, format, title, `${stem}-cta-${this.cta.number}`);

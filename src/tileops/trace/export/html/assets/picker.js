@@ -109,6 +109,8 @@ export class Picker {
     const wanted = new Map(listed.slice(first, first + MOST).map((position, at) => [position, first + at]));
     const open = listed.indexOf(this.position);
     if (open >= 0) wanted.set(this.position, open);
+    // Where the box hides the open CTA's tab, another one takes the keyboard's focus.
+    const stop = open >= 0 ? this.position : listed[first];
     for (const [position, tab] of this.tabs) {
       if (wanted.has(position)) continue;
       tab.remove();
@@ -127,7 +129,7 @@ export class Picker {
       tab.style.width = `${pitch - GAP}px`;
       tab.setAttribute("aria-selected", String(selected && this.selected));
       tab.setAttribute("aria-posinset", String(at + 1));
-      tab.tabIndex = selected ? 0 : -1;
+      tab.tabIndex = position === stop ? 0 : -1;
     }
     strip.append(made);
     this._fade();

@@ -104,7 +104,7 @@ export class Summary {
       make("th", "", swatch, named(line.name), make("span", "below", named(line.group), " / ", named(line.lane))),
       make("td", "where wide", named(line.group), " / ", named(line.lane)),
       count,
-      make("td", "number middling", text(line.count ? line.total : NaN)),
+      make("td", "number middling", text(line.total)),
       make("td", "number", text(line.mean)),
       make("td", "number wide", text(line.p50)),
       make("td", "number wide", text(line.p95)),

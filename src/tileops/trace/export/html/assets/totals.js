@@ -11,7 +11,7 @@
  * @property {string} name
  * @property {number} count of whole ranges that have a part in the span
  * @property {number} cut of ranges without an end that have one
- * @property {number} total cycles of these parts of whole ranges
+ * @property {number} total cycles of these parts of whole ranges, NaN if there is none
  * @property {number} mean cycles of the whole ranges that lie in the span from begin to end, as are the next three
  * @property {number} p50
  * @property {number} p95
@@ -55,6 +55,7 @@ export function totals(head, events, cycles, selection) {
       const sum = sorted.reduce((one, other) => one + other, 0);
       return {
         ...line,
+        total: line.count ? line.total : NaN,
         mean: sum / sorted.length,
         p50: percentile(sorted, 0.5),
         p95: percentile(sorted, 0.95),
@@ -109,6 +110,8 @@ export function sorted(lines, column, descending) {
   const sign = descending ? -1 : 1;
   return [...lines].sort((one, other) => {
     const [a, b] = [one[column], other[column]];
+    // A row is shown as "group / lane".
+    if (column === "lane" && one.group !== other.group) return sign * one.group.localeCompare(other.group);
     if (typeof a === "string" || typeof b === "string") return sign * String(a).localeCompare(String(b));
     if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(a)) - Number(Number.isNaN(b));
     return sign * (a - b);

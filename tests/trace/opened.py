@@ -1,0 +1,212 @@
+"""A timeline's page, opened in Chromium from its file, and what tests do with it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+from urllib.parse import parse_qs
+
+import numpy as np
+
+from tileops.trace import Timeline
+
+MINUS = "−"
+MISSING = "–"
+
+
+class Opened:
+    """A page that was opened from its file, and what a test does with it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    @property
+    def bars(self) -> int:
+        """Bars that Plotly drew."""
+        return self.page.locator("#figure .barlayer .point path").count()
+
+    @property
+    def arrows(self) -> int:
+        """Pieces of the line that Plotly drew the arrows with."""
+        paths = self.page.locator("#figure .scatterlayer path.js-line").evaluate_all(
+            "all => all.map(one => one.getAttribute('d'))"
+        )
+        return sum(path.count("M") for path in paths)
+
+    @property
+    def instants(self) -> int:
+        return self.page.locator("#figure .scatterlayer path.point").count()
+
+    @property
+    def range(self) -> list[float]:
+        return self.page.evaluate("tileops.figure.plot.layout.xaxis.range.map(Number)")
+
+    def open(self, cta: int) -> None:
+        """Clicks the tab of the CTA of that linear number."""
+        self.page.locator(f"#tabs [role=tab][data-position='{cta}']").click()
+
+    def settle(self) -> None:
+        """Waits until Plotly has redrawn. A change of theme or size is noticed with a frame, so one comes first."""
+        self.page.evaluate(
+            """async () => {
+              await new Promise(requestAnimationFrame);
+              await tileops.figure.busy;
+              await new Promise(requestAnimationFrame);
+            }"""
+        )
+
+    def across(self, cycles: float) -> float:
+        """Where on the screen a time is, from Plotly's own axis."""
+        box = self.page.locator("#figure .nsewdrag").bounding_box()
+        low, high = self.range
+        return box["x"] + (cycles - low) / (high - low) * box["width"]
+
+    def place(self, cycles: float, group: str, lane: str, depth: int = 0) -> tuple[float, float]:
+        """Where on the screen a row's bars are at a time."""
+        name = self.page.locator("#figure .row-name", has=self.page.get_by_text(lane, exact=True)).and_(
+            self.page.locator("#figure .row-name", has=self.page.get_by_text(group, exact=True))
+        )
+        row = name.bounding_box()
+        # A name stands beside its row's outermost bars.
+        return self.across(cycles), row["y"] + 19 + 24 * depth
+
+    def hover(self, x: float, y: float) -> str:
+        """The tooltip at a place, cells apart by tabs; empty without one."""
+        self.page.mouse.move(x + 40, y + 300)
+        self.page.mouse.move(x, y)
+        tooltip = self.page.locator("#tooltip")
+        return re.sub("\n+", "\n", tooltip.inner_text()) if tooltip.is_visible() else ""
+
+    def facts(self, element: str) -> dict[str, str]:
+        """Titles and values of a list of facts."""
+        titles = self.page.locator(f"{element} dt").all_inner_texts()
+        return dict(zip(titles, self.page.locator(f"{element} dd").all_inner_texts()))
+
+    def alerts(self, element: str = "#alerts") -> str:
+        return "\n".join(self.page.locator(f"{element} .alert").all_inner_texts())
+
+    def open_map(self) -> None:
+        self.page.locator("#gpu").click()
+        self.settle_map()
+
+    def settle_map(self) -> None:
+        self.page.evaluate("async () => { await tileops.gpu.map.busy; await new Promise(requestAnimationFrame); }")
+
+    @property
+    def map_range(self) -> list[float]:
+        return self.page.evaluate("tileops.gpu.map.plot.layout.xaxis.range.map(Number)")
+
+    def map_across(self, ns: float) -> float:
+        """Where on the screen a time of the map is, from Plotly's own axis."""
+        box = self.page.locator("#map .nsewdrag").bounding_box()
+        low, high = self.map_range
+        return box["x"] + (ns - low) / (high - low) * box["width"]
+
+    def map_down(self, sm: int, line: int = 0) -> float:
+        """Where on the screen a line of an SM's is, of maps with few SMs."""
+        box = self.page.locator("#map .sm-name").get_by_text(f"SM {sm}", exact=True).bounding_box()
+        return box["y"] + box["height"] / 2 + 23 * line
+
+    def map_place(self, row: Any, lines: dict[int, int]) -> tuple[float, float]:
+        """Where on the screen a CTA's bar is."""
+        return self.map_across((row.begin_ns + row.end_ns) / 2), self.map_down(row.sm, lines[row.cta])
+
+    def choose(self, label: str) -> None:
+        """What the map's colours stand for."""
+        self.page.locator("#gpu-colour").select_option(label=label)
+
+    def map_colours(self, *places: tuple[float, float]) -> np.ndarray:
+        """The colours of the map's bars at some places: red, green, blue and opacity of each."""
+        colours = self.page.evaluate(
+            """(places) => {
+              const { canvas } = tileops.gpu.map;
+              const box = canvas.getBoundingClientRect();
+              const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+              copy.drawImage(canvas, 0, 0);
+              const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+              return places.map(([x, y]) => {
+                const at = 4 * (Math.floor(y - box.y) * canvas.width + Math.floor(x - box.x));
+                return Array.from(data.slice(at, at + 4));
+              });
+            }""",
+            [list(place) for place in places],
+        )
+        return np.array(colours)
+
+    def state(self) -> dict[str, list[str]]:
+        """What the page's address says, once that has settled."""
+        return parse_qs(self.fragment().removeprefix("#"), keep_blank_values=True)
+
+    def fragment(self) -> str:
+        """The part of the page's address behind its file, once that has settled."""
+        self.page.wait_for_timeout(300)
+        return self.page.evaluate("location.hash")
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Drags from one place to another."""
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        self.page.mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        self.page.mouse.move(*end)
+        self.page.mouse.up()
+
+    def table(self) -> dict[tuple[str, str], list[str]]:
+        """The numbers beside the figure, by name and row, in their order."""
+        lines = [line.split("\t") for line in self.page.locator("#totals tr").all_inner_texts()]
+        return {(name, row): [cell.strip() for cell in cells] for name, row, *cells in lines}
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        """What stands at the selected span and at the ruler; empty without one."""
+        said = (self.page.locator(f"#figure .marks .{part} .said") for part in ("selection", "tape"))
+        selection, ruler = (one.inner_text() if one.is_visible() else "" for one in said)
+        return selection, ruler
+
+    def chip(self, text: str) -> Any:
+        return self.page.locator("#legend .chip").filter(has_text=re.compile(rf"^{re.escape(text)}[\d,]+$"))
+
+
+def integer(value: float) -> str:
+    """As the page writes it: halves away from zero."""
+    return f"{math.copysign(math.floor(abs(value) + 0.5), value):,.0f}".replace("-", MINUS)
+
+
+def tenths(value: float) -> str:
+    return f"{value:,.1f}".replace("-", MINUS)
+
+
+def number(text: str) -> float:
+    """A number as the page writes it, whatever its unit."""
+    found = re.match(rf"[{MINUS}+]?[\d,]+(\.\d+)?", text)
+    assert found is not None, text
+    return float(found[0].replace(",", "").replace(MINUS, "-"))
+
+
+def middle_of(row: Any) -> float:
+    return row.start + row.duration / 2
+
+
+def spelled(name: str) -> str:
+    """A name as the page writes it: what breaks lines or turns the direction of writing is spelled out."""
+    if not name:
+        return "(no name)"
+    return re.sub(
+        "[\n\t\u2028\u2029\u202e]",
+        lambda found: {"\n": r"\n", "\t": r"\t"}.get(found[0]) or rf"\u{ord(found[0]):04x}",
+        name,
+    )
+
+
+def lines_of(timeline: Timeline) -> dict[int, int]:
+    """Which line of its SM each CTA is on: the first one that is free when it begins."""
+    until: dict[int, list[float]] = {}
+    lines = {}
+    for row in sorted((row for row in timeline.ctas if row.finished), key=lambda row: row.begin_ns):
+        ends = until.setdefault(row.sm, [])
+        free = [line for line, end in enumerate(ends) if end <= row.begin_ns]
+        if not free:
+            ends.append(0.0)
+        lines[row.cta] = free[0] if free else len(ends) - 1
+        ends[lines[row.cta]] = row.end_ns
+    return lines
