@@ -74,8 +74,8 @@ def no_warnings() -> Iterator[None]:
 
 
 def written(tracer: Trace) -> list[str]:
-    """The files in the tracer's folder, apart from their index."""
-    return sorted(path.name for path in Path(tracer.output).glob("*") if path.name != "index.html")
+    """The pages in the tracer's folder, apart from their index."""
+    return sorted(path.name for path in Path(tracer.output).glob("*.html") if path.name != "index.html")
 
 
 @pytest.mark.parametrize("outputs", [0, 1, 2])

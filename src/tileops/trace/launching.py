@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import platform
 import re
 from collections.abc import Iterator
@@ -69,11 +70,22 @@ def device_name(slots: Any) -> str:
 
 
 def launch_meta(slots: Any) -> dict[str, Any]:
-    """What a recording keeps of where and when it was made, and of the size of its ``slots``."""
+    """What a recording keeps of where and when it was made, and of the size of its ``slots``.
+
+    ``rank`` is there only where processes have ranks.
+    """
     versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     size = slots.numel() * slots.element_size()
-    return {"device": device_name(slots), "date": date, "versions": versions, "slots_bytes": size}
+    made = {"device": device_name(slots), "date": date, "versions": versions, "slots_bytes": size}
+    number = rank()
+    return {**made, "host": platform.node(), **({} if number is None else {"rank": number})}
+
+
+def rank() -> int | None:
+    """This process's number among those that were launched together, as ``torchrun`` says it; None without that."""
+    text = os.environ.get("RANK", "")
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
 def is_capturing() -> bool:

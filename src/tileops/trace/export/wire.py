@@ -20,11 +20,11 @@ class Columns:
     """A part of each of n messages.
 
     Attributes:
-        bytes: (n, width) uint8.
+        content: (n, width) uint8.
         used: (n, width) which of them the message has.
     """
 
-    bytes: np.ndarray
+    content: np.ndarray
     used: np.ndarray
 
     @property
@@ -34,11 +34,11 @@ class Columns:
 
     def where(self, present: np.ndarray) -> Columns:
         """The part, in the messages that have it; ``present`` is (n,)."""
-        return Columns(self.bytes, self.used & present[:, None])
+        return Columns(self.content, self.used & present[:, None])
 
     def joined(self) -> bytes:
         """All messages."""
-        return self.bytes[self.used].tobytes()
+        return self.content[self.used].tobytes()
 
 
 def varint(values: np.ndarray) -> Columns:
@@ -72,7 +72,7 @@ def constant(count: int, content: bytes) -> Columns:
 
 def together(parts: Sequence[Columns]) -> Columns:
     """Parts one behind the other."""
-    return Columns(*(np.concatenate(arrays, axis=1) for arrays in zip(*((part.bytes, part.used) for part in parts))))
+    return Columns(*(np.concatenate(arrays, axis=1) for arrays in zip(*((part.content, part.used) for part in parts))))
 
 
 def message(number: int, parts: Sequence[Columns]) -> Columns:
@@ -94,4 +94,4 @@ def repeated(number: int, values: np.ndarray, of: np.ndarray, count: int) -> Col
 
 def _tagged(number: int, kind: int, content: Columns) -> Columns:
     tag = varint(np.array([number << 3 | kind]))
-    return together([constant(len(content.bytes), tag.joined()), content])
+    return together([constant(len(content.content), tag.joined()), content])
