@@ -277,8 +277,10 @@ class Trace:
     # Running --------------------------------------------------------------------------------------------------------
 
     def run(self, compiled: Any, inputs: Sequence[Any], stem: str = "trace") -> Any:
-        """Runs a compiled kernel; if it was built for tracing, writes its timeline too: the page, and the recording
-        beside it (``stem.tltrace``), from which :func:`tileops trace <tileops.cli.trace>` makes other formats.
+        """Runs a compiled kernel; if it was built for tracing, writes its timeline too.
+
+        That is its page, and beside it the recording (``stem.tltrace``), from which ``tileops trace export`` makes
+        other formats.
 
         The kernel decides, not the switch: one built without tracing returns all its outputs untouched (and a
         warning says so while tracing is on), one built with it never returns ``slots``.

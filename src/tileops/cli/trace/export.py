@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="PATH",
-        help="the file to write, or the folder: one that exists, or a name with a / at its end",
+        help="the file to write, or the folder: one that exists, or a name that ends in /",
     )
     parser.add_argument(
         "--compensate", action="store_true", help="take what records cost out of all ranges, where that was measured"
@@ -65,17 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
     failed = 0
     with progress(len(targets)) as report:
         for done, (source, target) in enumerate(zip(arguments.files, targets)):
-            report(done, 0.0, source.name)
+            told = partial(report, done, text=source.name)
+            told(0.0)
             try:
                 # With the first file, not with the command: Plotly and Arrow take long to import.
                 export = getattr(importlib.import_module(f"tileops.trace.export.{form.module}"), form.function)
                 timeline = load(source).decode(arguments.compensate)
-                if arguments.format == "html":
-                    export(timeline, target, title=source.stem)
-                else:
-                    export(
-                        timeline, target, progress=lambda part, done=done, name=source.name: report(done, part, name)
-                    )
+                options = {"title": source.stem} if arguments.format == "html" else {"progress": told}
+                export(timeline, target, **options)
             except (TraceError, OSError) as error:
                 tell(error)
                 failed += 1

@@ -69,7 +69,7 @@ def _info(path: Path) -> dict[str, Any]:
     return {
         "file": str(path),
         "bytes": size,
-        "slots_bytes": recording.lines.nbytes,
+        "recorded_bytes": recording.lines.nbytes,
         **launch,
         **{key: value for key, value in about.items() if key != "meta"},
         "ctas": len(timeline.ctas),
@@ -94,19 +94,24 @@ def _show(found: list[dict[str, Any]]) -> None:
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
         for name, value in _rows(facts):
-            table.add_row(Text(name), Text(value))
+            table.add_row(Text(name), Text(_printable(value)))
         for text in told(facts["meta"]):
-            table.add_row(Text("tracing"), Text(text))
+            table.add_row(Text("tracing"), Text(_printable(text)))
         if at:
             console.print()
         print(facts["file"])
         console.print(table)
 
 
+def _printable(text: str) -> str:
+    """A file's texts may hold what steers a terminal."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """What people read, of the facts that are known."""
     grid = " × ".join(map(str, facts["grid"]))
-    ratio = facts["slots_bytes"] / max(facts["bytes"], 1)
+    ratio = facts["recorded_bytes"] / max(facts["bytes"], 1)
     rows = [("kernel", facts["kernel"]), ("device", facts["device"]), ("date", facts["date"])]
     rows += [(name, None if facts[name] is None else str(facts[name])) for name in ("host", "rank", "launch")]
     lost = f", {facts['dropped']:,} dropped" + (

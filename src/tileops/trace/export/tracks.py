@@ -1,8 +1,8 @@
 """A Timeline laid out on tracks, for viewers that draw what nests and cannot draw what overlaps.
 
 Tracks are a tree: the GPU, its SMs, the CTAs that ran on each, and the lanes of each CTA. Times are whole nanoseconds
-on the GPU's axis, rounded to the nearest: what is nested before is nested after. A lane whose ranges cross each other
-(:meth:`~tileops.trace.namespace.Trace.range_start` allows it) gets as many tracks as it takes for those on each to nest.
+on the GPU's axis, rounded to the nearest: what is nested before is nested after. A lane whose ranges cross each other,
+as ``trace.range_start`` and ``range_end`` allow it, gets as many tracks as it takes for those on each to nest.
 """
 
 from __future__ import annotations
