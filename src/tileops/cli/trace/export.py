@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     failed = 0
     with progress(len(targets)) as report:
         for done, (source, target) in enumerate(zip(arguments.files, targets)):
-            told = partial(report, done, text=source.name)
+            told = partial(report, done, source.name)
             told(0.0)
             try:
                 # With the first file, not with the command: Plotly and Arrow take long to import.

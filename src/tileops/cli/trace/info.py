@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     found: list[dict[str, Any]] = []
     with progress(len(arguments.files)) as report:
         for done, path in enumerate(arguments.files):
-            report(done, 0.0, path.name)
+            report(done, path.name, 0.0)
             try:
                 found.append(_info(path))
             except (TraceError, OSError) as error:

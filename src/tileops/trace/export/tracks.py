@@ -197,8 +197,10 @@ class _ByCta:
     def __init__(self, table: Table, numbers: np.ndarray):
         of_row = table["cta"]
         self._order: np.ndarray | None = None
-        if (np.diff(of_row) < 0).any():
+        known = np.isin(of_row, numbers)
+        if (np.diff(of_row) < 0).any() or not known.all():
             self._order = np.argsort(of_row, kind="stable")
+            self._order = self._order[known[self._order]]
             of_row = of_row[self._order]
         self.first = np.append(np.searchsorted(of_row, numbers), len(of_row))
 
