@@ -16,9 +16,9 @@ from tileops.trace.errors import TraceError
 
 HELP = "write recordings as perfetto, chrome, parquet, csv, json or html"
 EXAMPLES = """\
-  tileops trace export gemm.tltrace                               gemm.pftrace, for ui.perfetto.dev
-  tileops trace export debug/*.tltrace --format parquet           a file each, for DuckDB, Polars, pandas, Spark
-  tileops trace export gemm.tltrace --format csv --output out/    out/gemm.csv
+  tileops trace export gemm.tltrace                               # gemm.pftrace, for ui.perfetto.dev
+  tileops trace export debug/*.tltrace --format parquet           # a file each, for DuckDB, Polars, pandas, Spark
+  tileops trace export gemm.tltrace --format csv --output out/    # out/gemm.csv
 """
 
 
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the files; returns the exit status."""
     from tileops.cli.progress import progress
-    from tileops.cli.trace.files import load, tell
+    from tileops.cli.trace.files import read, tell
 
     form = FORMATS[arguments.format]
     targets = _targets(arguments.files, arguments.output, form.suffix)
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             try:
                 # With the first file, not with the command: Plotly and Arrow take long to import.
                 export = getattr(importlib.import_module(f"tileops.trace.export.{form.module}"), form.function)
-                timeline = load(source).decode(arguments.compensate)
+                _, timeline = read(source, arguments.compensate)
                 options = {"title": source.stem} if arguments.format == "html" else {"progress": told}
                 export(timeline, target, **options)
             except (TraceError, OSError) as error:

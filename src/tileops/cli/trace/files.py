@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tileops.trace.errors import TraceError
 from tileops.trace.recording import SUFFIX, Recording
+from tileops.trace.timeline import Timeline
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -15,15 +16,19 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help=f"a recording ({SUFFIX})")
 
 
-def load(path: Path) -> Recording:
-    """Reads a recording.
+def read(path: Path, compensate: bool = False) -> tuple[Recording, Timeline]:
+    """Reads a recording, and decodes it as :meth:`~tileops.trace.recording.Recording.decode` does.
 
     Raises:
-        TraceError: naming the file, if it is none.
+        TraceError: naming the file, if it is no recording or cannot be decoded.
     """
     if path.is_dir():
         raise TraceError(f"{path}: is a folder: name its files, such as {path / f'*{SUFFIX}'}")
-    return Recording.load(path)
+    recording = Recording.load(path)
+    try:
+        return recording, recording.decode(compensate)
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error
 
 
 def tell(error: Exception) -> None:

@@ -54,11 +54,10 @@ def _info(path: Path) -> dict[str, Any]:
     Raises:
         TraceError: naming it, if it is no recording.
     """
-    from tileops.cli.trace.files import load
+    from tileops.cli.trace.files import read
     from tileops.trace.export.events import described, of_launch
 
-    recording = load(path)
-    timeline = recording.decode()
+    recording, timeline = read(path)
     size = path.stat().st_size
     launch = of_launch(timeline)
     if launch["date"] is not None:
