@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from tileops.trace import Timeline, TraceError
 from tileops.trace.decode import decode_lines
-from tileops.trace.export import events
+from tileops.trace.export import arrow, events, texts
 from tileops.trace.export.arrow import export_parquet, to_arrow
 from tileops.trace.export.events import COLUMNS
 from tileops.trace.export.texts import export_csv, export_json
@@ -223,7 +223,8 @@ def test_without_nanoseconds_there_are_cycles(tmp_path: Path) -> None:
 
 
 def test_chunks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "_AT_ONCE", 7)
+    monkeypatch.setattr(arrow, "_AT_ONCE", 7)
+    monkeypatch.setattr(texts, "_AT_ONCE", 5)
     check(decoded(5), tmp_path)
     check(synthetic.gemm((2, 1, 1), 9), tmp_path)
 
@@ -311,7 +312,7 @@ def test_names_take_no_room_in_parquet(tmp_path: Path) -> None:
 
 
 def test_columns_are_arrays_of_their_types() -> None:
-    for _, columns in events.chunks(decoded(9078)):
+    for _, columns in events.chunks(decoded(9078), 100):
         for name, column in columns.items():
             if column.texts is None:
                 assert np.can_cast(column.values.dtype, np.dtype(COLUMNS[name]), "safe"), name

@@ -23,7 +23,7 @@ import numpy as np
 
 from .decode import decode_lines
 from .errors import TraceError
-from .export.files import whole
+from .files import whole
 from .sites import END, SiteTable, wrong_version
 from .slots import (
     HEADER_WORDS,

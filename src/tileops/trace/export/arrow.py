@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ..files import exported
 from ..timeline import Timeline
 from .events import COLUMNS, VERSION, Column, as_json, chunks, described, of_launch
 from .extras import needed
-from .files import exported
 
 SUFFIX = ".parquet"
+
+# Rows of a row group: what readers skip at once, or read at once.
+_AT_ONCE = 1 << 17
 
 
 def export_parquet(
@@ -93,7 +96,7 @@ def _type(arrow: Any, kind: str) -> Any:
 def _batches(arrow: Any, timeline: Timeline) -> Iterator[Any]:
     launch = of_launch(timeline)
     schema = _schema(arrow, timeline)
-    for kind, columns in chunks(timeline):
+    for kind, columns in chunks(timeline, _AT_ONCE):
         count = len(columns["cta"].values)
         constant = {**launch, "kind": kind}
         arrays = []

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..files import exported
 from ..timeline import PAYLOAD_INT, PAYLOAD_NONE, Table, Timeline
 from .facts import cta_facts, launch_facts
-from .files import exported
 from .tracks import Block, Cta, blocks, check_axis, counters, whole_ns
 
 SUFFIX = ".chrome.json"

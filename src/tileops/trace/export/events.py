@@ -31,7 +31,6 @@ COLUMNS = {
 OF_LAUNCH = ("rank", "host", "launch", "kernel", "device", "date")
 
 _PAYLOAD_KINDS = ("", "int", "float")  # by the numbers that Timelines have for them
-_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class Column:
         return [texts[code] if is_valid else None for code, is_valid in zip(values, valid)]
 
 
-def chunks(timeline: Timeline) -> Iterator[tuple[str, dict[str, Column]]]:
-    """The rows, some at a time: their kind, and the columns that this kind has, without those of the launch."""
+def chunks(timeline: Timeline, at_once: int) -> Iterator[tuple[str, dict[str, Column]]]:
+    """The rows, so many at a time: their kind, and the columns that this kind has, without those of the launch."""
     places = _Places(timeline.ctas)
     for kind, table, columns in (
         ("cta", timeline.ctas, _ctas),
@@ -69,8 +68,8 @@ def chunks(timeline: Timeline) -> Iterator[tuple[str, dict[str, Column]]]:
         ("instant", timeline.instants, _instants),
         ("flow", timeline.flows, _flows),
     ):
-        for first in range(0, len(table), _AT_ONCE):
-            rows = slice(first, first + _AT_ONCE)
+        for first in range(0, len(table), at_once):
+            rows = slice(first, first + at_once)
             yield kind, places.of(table["cta"][rows]) | columns(timeline, rows)
 
 

@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..files import exported
 from ..timeline import PAYLOAD_FLOAT, PAYLOAD_INT, PAYLOAD_NONE, Timeline
 from . import wire
 from .extras import needed
 from .facts import cta_facts, launch_facts
-from .files import exported
 from .tracks import Block, Counter, blocks, check_axis, counters, joined, whole_ns
 
 SUFFIX = ".pftrace"

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from ..files import exported
 from ..timeline import PAYLOAD_INT, Timeline
 from .events import COLUMNS, VERSION, Column, as_json, chunks, described, of_launch
-from .files import exported
 
 CSV_SUFFIX, JSON_SUFFIX = ".csv", ".json"
 
+# Rows whose values are Python's at once.
+_AT_ONCE = 1 << 14
 _TABLES = {"cta": "ctas", "range": "ranges", "instant": "instants", "flow": "flows"}
 
 
@@ -48,7 +50,7 @@ def export_csv(
         text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="", write_through=True)
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(COLUMNS)
-        for kind, columns in chunks(timeline):
+        for kind, columns in chunks(timeline, _AT_ONCE):
             constant = {**launch, "kind": kind}
             values = [
                 _python(columns, name) if name in columns else itertools.repeat(constant.get(name)) for name in COLUMNS
@@ -72,7 +74,7 @@ def export_json(
     about = {"format": "tileops.timeline", "version": VERSION, **described(timeline)}
     with exported(path) as file:
         file.write(as_json(about)[:-1].encode())
-        parts = itertools.groupby(chunks(timeline), key=lambda part: part[0])
+        parts = itertools.groupby(chunks(timeline, _AT_ONCE), key=lambda part: part[0])
         missing = dict(_TABLES)
         for kind, of_kind in parts:
             file.write(f',\n"{missing.pop(kind)}":['.encode())

@@ -1,8 +1,9 @@
 """Protobuf's wire format for many messages at once.
 
 The messages of a kind have the same fields, some of which some lack. Each field is a few columns of bytes, with a mask
-for what a message does not have; the messages' bytes are then the masked rows, one behind the other. FIGURES
-0.4 microseconds a message where the classes of ``protobuf`` take 3 to 5.
+for what a message does not have; the messages' bytes are then the masked rows, one behind the other. The 540,000
+messages of a GEMM take 0.4 s of a processor, laid out and written, and 1.6 s as objects of protobuf's classes, without
+laying them out (``benchmarks/export.py``).
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from ...files import prepared
 from ..choices import INDEX
-from ..files import prepared
 from . import listing
 from .headline import Headline, read
 

@@ -12,9 +12,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ...files import exported
 from ...timeline import Timeline
 from ..choices import check_plotlyjs
-from ..files import exported
 from . import headline, library
 from .pack import pack
 
