@@ -308,7 +308,7 @@ def test_names_take_no_room_in_parquet(tmp_path: Path) -> None:
         for k in range(5000):
             builder.slice(0, "main", "main", name, 10 * k, 10 * k + 5, payload=k)
         sizes.append(export_parquet(builder.build(), tmp_path / "out").stat().st_size)
-    assert sizes[1] < sizes[0] + 5000
+    assert sizes[1] < sizes[0] + 20_000  # in every row they would take 5 MB
 
 
 def test_columns_are_arrays_of_their_types() -> None:

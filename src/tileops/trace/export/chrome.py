@@ -16,7 +16,7 @@ import numpy as np
 from ..files import exported
 from ..timeline import PAYLOAD_INT, PAYLOAD_NONE, Table, Timeline
 from .facts import cta_facts, launch_facts
-from .tracks import Block, Cta, blocks, check_axis, counters, whole_ns
+from .tracks import Block, blocks, check_axis, counters, whole_ns
 
 SUFFIX = ".chrome.json"
 
@@ -47,7 +47,7 @@ def export_chrome(
         OSError: naming ``path``, if it cannot be written. The file appears whole or not at all.
     """
     check_axis(timeline)
-    done = 0
+    done = tracks = 0
     with exported(path) as file:
         facts = _sound(launch_facts(timeline))
         head = {"displayTimeUnit": "ns", "otherData": facts}
@@ -55,14 +55,14 @@ def export_chrome(
         file.write(_lines(_of_gpu(timeline, facts), first=True))
         known: set[int] = set()
         for block in blocks(timeline):
-            lines, threads, processes = _of_ctas(timeline, block, known, done)
+            lines, threads, processes = _of_ctas(timeline, block, known, done + tracks)
             file.write(_lines(lines))
             file.write(_lines(_slices(timeline.slices, block, threads, processes)))
             file.write(_lines(_instants(timeline.instants, block, threads, processes)))
             file.write(_lines(_flows(block, threads, processes)))
-            done += len(block.ctas) + len(block.lanes)
+            done, tracks = done + len(block.ctas), tracks + len(block.lanes)
             if progress is not None:
-                progress((block.ctas[-1].row + 1) / len(timeline.ctas))
+                progress(done / len(timeline.ctas))
         file.write(b"\n]}\n")
     if progress is not None:
         progress(1.0)
@@ -88,33 +88,27 @@ def _of_gpu(timeline: Timeline, facts: dict[str, Any]) -> list[str]:
 
 
 def _of_ctas(
-    timeline: Timeline, block: Block, known: set[int], threads_before: int
+    timeline: Timeline, block: Block, known: set[int], thread: int
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """The CTAs' events and the names of all threads; for each lane its thread and its process."""
+    """The CTAs' events and the names of all threads; for each lane its thread and its process.
+
+    ``known`` are the SMs that have names, ``thread`` is the last thread that has one.
+    """
     lines: list[str] = []
-    threads, processes = [], []
-    thread, at = threads_before, 0
-
-    def add(cta: Cta, name: str) -> None:
-        nonlocal thread
-        thread += 1
-        lines.append(_named("thread_name", cta.sm + 2, thread, name))
-        lines.append(_sorted("thread", cta.sm + 2, thread, thread))
-
-    for cta in block.ctas:
+    threads: list[int] = []
+    processes: list[int] = []
+    for cta, lanes in block.by_cta():
+        process, title = cta.sm + 2, f"CTA {cta.number}"
         if cta.sm not in known:
             known.add(cta.sm)
-            lines.append(_named("process_name", cta.sm + 2, 0, f"SM {cta.sm}"))
-            lines.append(_sorted("process", cta.sm + 2, 0, cta.sm + 2))
-        add(cta, f"CTA {cta.number}")
-        lines.append(
-            _span(cta.sm + 2, thread, f"CTA {cta.number}", cta.begin, cta.end, _sound(cta_facts(timeline, cta.row)))
-        )
-        while at < len(block.lanes) and block.lanes[at].cta == cta.number:
-            add(cta, f"CTA {cta.number}: {block.lanes[at].title}")
-            threads.append(thread)
-            processes.append(cta.sm + 2)
-            at += 1
+            lines += [_named("process_name", process, 0, f"SM {cta.sm}"), _sorted("process", process, 0, process)]
+        facts = _sound(cta_facts(timeline, cta.row))
+        lines.append(_span(process, thread + 1, title, cta.begin, cta.end, facts))
+        threads += range(thread + 2, thread + 2 + len(lanes))
+        processes += [process] * len(lanes)
+        for name in (title, *(f"{title}: {lane.title}" for lane in lanes)):
+            thread += 1
+            lines += [_named("thread_name", process, thread, name), _sorted("thread", process, thread, thread)]
     return lines, np.array(threads, dtype=np.int64), np.array(processes, dtype=np.int64)
 
 

@@ -183,18 +183,14 @@ class _Writer:
             self._file.write(self._packets(counter.time[chosen], event).joined())
 
     def _write_block(self, block: Block, gpu: int, sms: dict[int, int]) -> None:
-        tracks, lanes = [], iter(block.lanes)
-        lane = next(lanes, None)
-        for cta in block.ctas:
+        tracks = []
+        for cta, lanes in block.by_cta():
             if cta.sm not in sms:
                 sms[cta.sm] = self._add_track(gpu, f"SM {cta.sm}", 2 + cta.sm)
             facts = cta_facts(self._timeline, cta.row)
             own = self._add_track(sms[cta.sm], f"CTA {cta.number}", min(cta.begin, _LAST))
             self._write_span(own, f"CTA {cta.number}", cta.begin, cta.end, facts)
-            rank = 0
-            while lane is not None and lane.cta == cta.number:
-                tracks.append(self._add_track(own, lane.title, rank))
-                lane, rank = next(lanes, None), rank + 1
+            tracks += [self._add_track(own, lane.title, rank) for rank, lane in enumerate(lanes)]
         uuids = np.array(tracks, dtype=np.int64)
         for events in (self._slices(block, uuids), self._instants(block, uuids)):
             for part in events.parts():
