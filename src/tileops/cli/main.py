@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 import tileops
-from tileops.cli import demo, view
+from tileops.cli import demo, trace, view
 from tileops.trace.errors import TraceError
 
-COMMANDS = {"demo": demo, "view": view}
+COMMANDS = {"demo": demo, "trace": trace, "view": view}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -20,8 +20,8 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.__doc__)
+        subparser.set_defaults(run=getattr(module, "run", None), failure=1)
         module.add_arguments(subparser)
-        subparser.set_defaults(run=module.run)
     return parser
 
 
@@ -32,14 +32,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments; ``None`` takes the process's.
 
     Returns:
-        The exit status: 0 if all went well, 1 if the command failed, 130 if it was interrupted. Wrong arguments exit
-        with 2, by way of ``SystemExit``.
+        The exit status: 0 if all went well, 1 if the command failed (2 where the command says so: 1 has a meaning of
+        its own there), 130 if it was interrupted. Wrong arguments exit with 2, by way of ``SystemExit``.
     """
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
     except TraceError as error:
         print(f"tileops: {error}", file=sys.stderr)
-        return 1
+        return int(arguments.failure)
     except KeyboardInterrupt:
         return 130

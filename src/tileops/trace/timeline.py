@@ -234,6 +234,25 @@ class Timeline:
 
         return show(self, title, plotlyjs)
 
+    def to_pandas(self) -> Any:
+        """The events as a ``pandas.DataFrame``, a row each.
+
+        Rows of four kinds, in column ``kind``, share the columns: ``cta``, ``range``, ``instant`` and ``flow``. What a
+        kind has not is null. Texts are categories. ``docs/files.md`` says what each column is.
+
+        Raises:
+            TraceError: where a package is missing that this needs, with the command that installs it.
+        """
+        from .export.arrow import to_pandas
+
+        return to_pandas(self)
+
+    def to_polars(self) -> Any:
+        """The events as a ``polars.DataFrame``, with the rows, columns and errors of :meth:`to_pandas`."""
+        from .export.arrow import to_polars
+
+        return to_polars(self)
+
     def _repr_html_(self) -> str:
         """What notebooks show."""
         from .export.html.show import frame

@@ -12,10 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ...files import exported
 from ...timeline import Timeline
 from ..choices import check_plotlyjs
 from . import headline, library
-from .files import write_whole
 from .pack import pack
 
 # A file may use what those before it export.
@@ -65,13 +65,10 @@ def export_html(timeline: Timeline, path: str | Path, *, title: str | None = Non
     path = Path(path)
     # A lone surrogate in a title has no UTF-8; the rest of the page has.
     page = render_html(timeline, title=title, plotlyjs=plotlyjs).encode("utf-8", "replace")
-    try:
+    with exported(path) as file:
         if plotlyjs == "folder":
             library.write_beside(path)
-        write_whole(path, page)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(error.errno, f"the timeline cannot be written: {reason}", str(path)) from error
+        file.write(page)
     return path
 
 
