@@ -41,6 +41,9 @@ export class Figure extends Plane {
     this.onHover = onHover;
     this.onChoose = onChoose;
     this.chosen = -1; // slice
+    // What a figure that shares its axis with another is told: cycles that the axis has at least, and px for names.
+    this.reach = 0;
+    this.leastLeft = 0;
     this.payloads = false; // whether labels have them
     /** @type {boolean[] | null} one for each of the recording's ranges; null without a search */
     this.sought = null;
@@ -97,7 +100,7 @@ export class Figure extends Plane {
     this.height = layout.height;
     this.scene = new Scene(head, this.events, layout.rows, /** @type {Hidden} */ (hidden));
     this._fillRows(layout.rows, headings);
-    const end = Math.max(this.cycles || 0, this.scene.end, LEAST_SPAN);
+    const end = Math.max(this.cycles || 0, this.reach, this.scene.end, LEAST_SPAN);
     const margin = (end - this.scene.begin) * 0.01;
     this._bound(this.scene.begin - margin, end + margin);
     this.theme = readTheme(this.host);
@@ -181,7 +184,7 @@ export class Figure extends Plane {
     }
     const widest = Math.max(60, ...names.map((name) => Math.ceil(name.getBoundingClientRect().width) + 1));
     const most = Math.min(280, 0.3 * this.width);
-    this.left = Math.ceil(Math.min(widest, most)) + 14;
+    this.left = Math.max(Math.ceil(Math.min(widest, most)) + 14, this.leastLeft);
     names.forEach((name) => (name.style.width = `${this.left - 14}px`));
   }
 
