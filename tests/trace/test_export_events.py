@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
 import json
@@ -26,7 +27,9 @@ from tileops.trace import Timeline, TraceError
 from tileops.trace.decode import decode_lines
 from tileops.trace.export import arrow, events, texts
 from tileops.trace.export.arrow import export_parquet, to_arrow
+from tileops.trace.export.chrome import export_chrome
 from tileops.trace.export.events import COLUMNS
+from tileops.trace.export.perfetto import export_perfetto
 from tileops.trace.export.texts import export_csv, export_json
 
 from . import model, synthetic
@@ -196,7 +199,7 @@ def pandas_of(path: Path) -> Any:
 
 def decoded(seed: int) -> Timeline:
     rand = random.Random(seed)
-    launch = model.random_launch(rand, model.random_kernel(rand))
+    launch = model.random_launch(rand, model.random_kernel(rand, chosen=seed % 2 == 0))
     return decode_lines(model.slots_of(launch, rand), launch.kernel.table, LAUNCHED)
 
 
@@ -204,6 +207,41 @@ def decoded(seed: int) -> Timeline:
 @given(SEEDS)
 def test_random_launches_read_back(tmp_path_factory: Any, seed: int) -> None:
     check(decoded(seed), tmp_path_factory.mktemp("launch"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS, st.lists(st.tuples(st.integers(0), st.integers(0, 63)), min_size=1, max_size=4))
+def test_damaged_slots_are_refused_or_written(tmp_path_factory: Any, seed: int, flips: list[tuple[int, int]]) -> None:
+    """Whatever a header says, what decodes is exported or refused with the error that is allowed."""
+    rand = random.Random(seed)
+    kernel = model.random_kernel(rand)
+    lines = model.slots_of(model.random_launch(rand, kernel), rand)
+    offsets = [group.layout.offset + word for group in kernel.table.groups for word in range(8)]
+    for place, bit in flips:
+        place, line = place % len(offsets), place // len(offsets) % max(len(lines), 1)
+        if len(lines):
+            lines[line, offsets[place]] ^= np.uint64(1 << bit)
+    try:
+        timeline = decode_lines(lines, kernel.table)
+    except TraceError:
+        return
+    folder = tmp_path_factory.mktemp("damaged")
+    for export in (export_parquet, export_csv, export_json, export_perfetto, export_chrome):
+        with (
+            contextlib.suppress(TraceError) if export in (export_perfetto, export_chrome) else contextlib.nullcontext()
+        ):
+            export(timeline, folder / "out")
+
+
+def test_times_that_no_launch_has_are_refused(tmp_path: Path) -> None:
+    for begin in (-64.0, 2.0**62):
+        builder = synthetic.Builder((1, 1, 1), ("main",))
+        builder.begin_ns[:] = begin
+        builder.slice(0, "main", "main", "x", 0, 10)
+        for export in (export_perfetto, export_chrome):
+            with pytest.raises(TraceError, match=r"which no launch does: its recording is damaged"):
+                export(builder.build(), tmp_path / "out")
+        check(builder.build(), tmp_path)
 
 
 def test_without_nanoseconds_there_are_cycles(tmp_path: Path) -> None:

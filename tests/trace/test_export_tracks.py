@@ -353,7 +353,7 @@ def test_ranges_that_cross_read_back_and_never_overlap(tmp_path_factory: Any, fo
 
 def with_an_axis(seed: int, compensated: bool) -> Timeline | None:
     rand = random.Random(seed)
-    launch = model.random_launch(rand, model.random_kernel(rand))
+    launch = model.random_launch(rand, model.random_kernel(rand, chosen=seed % 2 == 0))
     table = launch.kernel.table
     cost = np.full(len(table.sites), 16.0) if compensated else None
     timeline = decode_lines(model.slots_of(launch, rand), table, None, cost)
@@ -499,3 +499,17 @@ def test_the_wire_format_is_that_of_protobuf(rows: list[tuple[int, float, bool, 
             event.double_counter_value = double
         expected += schema.TracePacket(track_event=event).SerializeToString()
     assert written == expected
+
+
+def test_a_lane_takes_no_more_tracks_than_it_must() -> None:
+    """One whose outer ranges were overwritten has depths without what they are in; ranges that touch do not cross."""
+    spans = {
+        "touching": ([(0, 5), (5, 9), (9, 9), (9, 12)], 1), "nested": ([(0, 9), (0, 4), (4, 9), (4, 4)], 1),
+        "crossing": ([(0, 5), (3, 8), (5, 9), (8, 12)], 2), "three": ([(0, 5), (1, 6), (2, 7)], 3),
+    }  # fmt: skip
+    for ranges, wanted in spans.values():
+        builder = synthetic.Builder((1, 1, 1), ("main",), ghz=1.0)
+        for start, end in ranges:
+            builder.slice(0, "main", "main", "x", start, end, depth=1)
+        (block,) = tracks.blocks(builder.build())
+        assert [lane.copy for lane in block.lanes] == list(range(wanted))

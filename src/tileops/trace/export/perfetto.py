@@ -186,7 +186,7 @@ class _Writer:
         tracks = []
         for cta, lanes in block.by_cta():
             if cta.sm not in sms:
-                sms[cta.sm] = self._add_track(gpu, f"SM {cta.sm}", 2 + cta.sm)
+                sms[cta.sm] = self._add_track(gpu, f"SM {cta.sm}", min(2 + cta.sm, _LAST))
             facts = cta_facts(self._timeline, cta.row)
             own = self._add_track(sms[cta.sm], f"CTA {cta.number}", min(cta.begin, _LAST))
             self._write_span(own, f"CTA {cta.number}", cta.begin, cta.end, facts)

@@ -20,6 +20,8 @@ from ..timeline import Table, Timeline
 
 # Slices that are laid out at once, or those of one CTA if it has more.
 _BLOCK = 1 << 16
+# A time that whole numbers still hold with room to add to it: 73 years.
+_LATEST_NS = 2.0**61
 
 
 class Lane(NamedTuple):
@@ -103,7 +105,7 @@ class Counter(NamedTuple):
 
 
 def check_axis(timeline: Timeline) -> None:
-    """Refuses a Timeline whose events have no nanoseconds.
+    """Refuses a Timeline whose events have no nanoseconds, or some that no launch has.
 
     Raises:
         TraceError: saying which formats do without.
@@ -116,6 +118,12 @@ def check_axis(timeline: Timeline) -> None:
             "this timeline has times in cycles only, since its readings of the GPU's timer span no time, and this "
             "format has one axis in nanoseconds for all CTAs: export it as parquet, csv, json or html, which have the "
             "cycles"
+        )
+    first, last = (min(c.min(initial=0) for c in times), max(c.max(initial=0) for c in times))
+    if first < 0 or last > _LATEST_NS:
+        raise TraceError(
+            f"this timeline goes from {first:.3g} to {last:.3g} ns, which no launch does: its recording is damaged; "
+            "parquet, csv, json and html have what it says all the same"
         )
 
 
