@@ -253,8 +253,8 @@ def _flows(kernel: Kernel, slices: Table) -> Table:
 
 RULES = (
     "consumer-starved", "producer-held-back", "no-overlap", "shallow-pipeline", "long-prologue", "long-epilogue",
-    "dominating-lane", "cta-imbalance", "sm-imbalance", "tail-wave", "slow-outliers", "too-short-to-measure", "disturbed",
-    "dropped-events",
+    "dominating-lane", "cta-imbalance", "sm-imbalance", "tail-wave", "slow-outliers", "too-short-to-measure",
+    "disturbed", "dropped-events",
 )  # fmt: skip
 MINIMUM = 0.05
 LONG = 0.1  # for what is normal in part: prologue, epilogue, and what a loop does between its computations

@@ -53,7 +53,7 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
             "waiting nor computing",
             win=other,
             groups=groups,
-            roles=(WAIT, COMPUTE),
+            roles=(WAIT, COMPUTE) if _by_name(facts, producer) else (COMPUTE,),
             next=f"shorten what {consumer} does between its computations, or move it to another group",
             figures={"producer_waits": held_back, "consumer_other": other},
             ranges=tuple(facts.names[number] for number in (*named, dst)),
