@@ -12,7 +12,7 @@ from .facts import NAMED, Facts
 from .finding import Finding
 
 # A group among others that do something else dominates if it works for so much of the time, and the next one for no
-# more than half of that.
+# more than half of that. One that computes may: there the rest is meant to hide behind it.
 _MOST, _NEXT = 0.5, 0.5
 # Of the spread of the CTAs' durations, so much must lie between SMs for the SMs to be the cause, and more than in this
 # part of so many deals of the same CTAs to the same SMs: two long CTAs come together by chance.
@@ -41,7 +41,8 @@ def lanes(facts: Facts) -> Iterator[Finding]:
             yield from _dominating(facts, first, peers, share, works, "")
     if len(share) > 1 and len(alike) == len(share) and not facts.edges:
         first, following = sorted(share, key=share.__getitem__, reverse=True)[:2]
-        if share[first] >= _MOST and share[following] <= _NEXT * share[first]:
+        computes = any(facts.group_of(number) == first for number in facts.computes)
+        if share[first] >= _MOST and share[following] <= _NEXT * share[first] and not computes:
             doubt = "the groups do different things, and no dag edge says how they depend on each other"
             yield from _dominating(facts, first, [*share], share, works, doubt)
 
