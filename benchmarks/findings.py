@@ -2,9 +2,9 @@
 
     python benchmarks/findings.py --first 1000000 --cases 300
 
-Each rule has so many cases, of kernels with its fault in any strength and without. Every rule is judged on all cases: one
-that speaks must be true there, and one that is true must speak. A win between 0.6 and 1.3 times the least one is not
-judged. See `tests/trace/known_truth.py` for what is simulated.
+Each rule has so many cases, of kernels with its fault in any strength and without. Every rule is judged on all cases:
+one that speaks must be true there, and one that is true must speak. A win between 0.6 and 1.3 times the least one is
+not judged. See `tests/trace/known_truth.py` for what is simulated.
 """
 
 from __future__ import annotations

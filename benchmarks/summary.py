@@ -2,9 +2,10 @@
 
     python benchmarks/summary.py
 
-The events are those of `decode.py`, in ten times as many CTAs. Time is that of all tables of `timeline.summary()`, from
-a Timeline as decoded. Memory is what was allocated beyond it at the peak, by tracemalloc, next to what the Timeline
-takes itself. The baseline makes the table of ranges alone, as one would write it with NumPy: a mask a range.
+The events are those of `decode.py`, in ten times as many CTAs. Time is that of all tables of `timeline.summary()`, and
+that of `timeline.findings()`, each from a Timeline as decoded. Memory is what was allocated beyond it at the peak, by
+tracemalloc, next to what the Timeline takes itself. The baseline makes the table of ranges alone, as one would write it
+with NumPy: a mask a range.
 """
 
 from __future__ import annotations
@@ -111,6 +112,13 @@ def measure(what: str, table: SiteTable, repeats: int) -> None:
         begin = time.perf_counter()
         getattr(summary, name)
         print(f"    {name + ', asked for alone':36} {(time.perf_counter() - begin) * 1e3:9.1f} ms")
+    taken = []
+    for _ in range(repeats):
+        timeline = decode_lines(lines, table)
+        begin = time.perf_counter()
+        timeline.findings()
+        taken.append(time.perf_counter() - begin)
+    show("findings", events, taken)
     show("baseline: masks, ranges alone", events, seconds(lambda: naive_ranges(fresh), max(repeats // 2, 2)))
 
     tracemalloc.start()

@@ -44,7 +44,9 @@ class Kernel:
     slow_sms: float = 0.0
     slower: float = 1.0  # times the time
     back_edge: bool = True
+    edges: bool = True  # whether there are dag edges
     alone: bool = False  # one group that loads and computes by itself
+    apart: float | None = None  # two groups that know nothing of each other; the second one's work, of the first one's
     tiny: float = 0.0  # a range of that length in each iteration
     ratio: float = 1.004  # of tracing
     dropped: float = 0.0  # part of the events of the producer's rows, in all CTAs
@@ -87,11 +89,18 @@ def run(kernel: Kernel) -> Ran:
         ranges.append((group, lane, name, np.rint(begin), np.rint(end)))
 
     names = ["consumer"] if kernel.consumers == 1 else ["consumer0", "consumer1"]
+    names = ["block"] if kernel.alone else names if kernel.apart is None else ["reader", "writer"]
     producer = np.full(ctas, kernel.prologue)
     consumers = [np.full(ctas, kernel.prologue + 100.0) for _ in names]
     freed: list[np.ndarray] = []
     fill = 0.0
     for k in range(count):
+        if kernel.apart is not None:
+            for number, (group, part) in enumerate((("reader", 1.0), ("writer", kernel.apart))):
+                begin = consumers[number]
+                consumers[number] = begin + computing[k] * part
+                add(group, "main", "scan" if number == 0 else "pack", begin, consumers[number])
+            continue
         if kernel.alone:
             begin = consumers[0]
             loaded = begin + (kernel.latency + kernel.issue) * noise[0, k] * work
@@ -128,7 +137,7 @@ def run(kernel: Kernel) -> Ran:
             consumers[number] = after
         freed.append(np.max(releases, axis=0))
     ends = []
-    for name, now in zip(["block"] if kernel.alone else names, consumers):
+    for name, now in zip(names, consumers):
         end = now + kernel.epilogue * noise[4, 0] * work
         add(name, "main", "epilogue", now, end)
         ends.append(end)
@@ -219,7 +228,7 @@ def _flows(kernel: Kernel, slices: Table) -> Table:
     """The hand-offs: arrive to wait, and release to acquire ``built`` later if the kernel says so."""
     parts = []
     edges = [("arrive", "wait", 0)] + ([("release", "acquire", kernel.built)] if kernel.back_edge else [])
-    for src, dst, shift in edges if not kernel.alone else []:
+    for src, dst, shift in edges if kernel.edges else []:
         for one in [group for group in slices.vocabulary("group") if (slices.group == group).any()]:
             for other in slices.vocabulary("group"):
                 a = np.flatnonzero((slices.name == src) & (slices.group == one))
@@ -253,8 +262,8 @@ def _flows(kernel: Kernel, slices: Table) -> Table:
 
 RULES = (
     "consumer-starved", "producer-held-back", "no-overlap", "shallow-pipeline", "long-prologue", "long-epilogue",
-    "dominating-lane", "cta-imbalance", "sm-imbalance", "tail-wave", "slow-outliers", "too-short-to-measure", "disturbed",
-    "dropped-events",
+    "dominating-lane", "cta-imbalance", "sm-imbalance", "tail-wave", "slow-outliers", "too-short-to-measure",
+    "disturbed", "dropped-events",
 )  # fmt: skip
 MINIMUM = 0.05
 LONG = 0.1  # for what is normal in part: prologue, epilogue, and what a loop does between its computations
@@ -285,7 +294,8 @@ def healthy(random: np.random.Generator) -> Kernel:
         between=float(random.uniform(0, 0.03) * compute), between_is_range=bool(random.random() < 0.5),
         prologue=float(random.uniform(50, 0.02 * iterations * compute)),
         epilogue=float(random.uniform(100, 0.04 * iterations * compute)), jitter=float(random.uniform(0.005, 0.06)),
-        back_edge=bool(random.random() < 0.6), ratio=float(random.uniform(0.995, 1.01)),
+        back_edge=bool(random.random() < 0.6), edges=bool(random.random() < 0.9),
+        ratio=float(random.uniform(0.995, 1.01)),
         seed=int(random.integers(1 << 31)),
     )  # fmt: skip
 
@@ -304,7 +314,7 @@ def faulty(rule: str, random: np.random.Generator) -> Kernel:
         return replace(kernel, between=compute * 1.2 * strength, between_is_range=bool(random.random() < 0.5))
     if rule == "no-overlap":
         if random.random() < 0.4:
-            return replace(kernel, alone=True, consumers=1, issue=0.0, latency=compute * 1.5 * strength)
+            return replace(kernel, alone=True, consumers=1, edges=False, issue=0.0, latency=compute * 1.5 * strength)
         return replace(kernel, built=1, ring=1, latency=compute * (0.1 + 2 * strength))
     if rule == "shallow-pipeline":
         ring = int(random.integers(2, 4))
@@ -315,6 +325,9 @@ def faulty(rule: str, random: np.random.Generator) -> Kernel:
         return replace(kernel, prologue=total * 0.6 * strength)
     if rule == "long-epilogue":
         return replace(kernel, epilogue=total * 0.6 * strength)
+    if rule == "dominating-lane" and random.random() < 0.4:
+        apart = float(random.uniform(0.02, 1.2))
+        return replace(kernel, apart=apart, between=0.0, prologue=100.0, outliers=0.0)
     if rule == "dominating-lane":
         return replace(kernel, consumers=2, second=1 - 0.8 * strength)
     if rule == "cta-imbalance":
@@ -357,9 +370,10 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
     # That they wait for the first load is the prologue.
     cycles = float(ran.cycles.mean())
     fill = ran.fill - run(replace(kernel, latency=1.0, issue=1.0)).fill
-    waits = 0.0 if kernel.alone else win(latency=1.0, issue=1.0) - fill / cycles
+    single = kernel.alone or kernel.apart is not None
+    waits = 0.0 if single or not kernel.edges else win(latency=1.0, issue=1.0) - fill / cycles
     cause = "no-overlap" if kernel.ring == 1 else "consumer-starved"
-    if kernel.ring < kernel.built:
+    if kernel.ring < kernel.built and kernel.edges:
         deeper = win(ring=kernel.built)
         cause = "shallow-pipeline" if deeper >= THERE * MINIMUM else ""
         if waits <= NOT_THERE * MINIMUM:
@@ -367,19 +381,23 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
     for rule in ("consumer-starved", "no-overlap", "shallow-pipeline"):
         if cause:
             wins[rule] = (waits if rule == cause else 0.0, MINIMUM)
-    if kernel.ring == 1:  # what overlap can win is the smaller one of the two
+    if kernel.ring == 1 and kernel.edges:  # what overlap can win is the smaller one of the two
         wins["no-overlap"] = (min(waits, win(ring=2, built=2)), MINIMUM)
     if kernel.alone:
         load = kernel.latency + kernel.issue
         wins["no-overlap"] = (min(load, kernel.compute) * kernel.iterations / cycles, MINIMUM)
     other = 42 + kernel.tiny + kernel.between
-    held = 0.0 if kernel.alone or waits >= MINIMUM else other * kernel.iterations / cycles
+    held = 0.0 if single or not kernel.edges or waits >= MINIMUM else other * kernel.iterations / cycles
     if waits <= NOT_THERE * MINIMUM or held == 0.0:
         wins["producer-held-back"] = (held, LONG)
-    wins["long-prologue"] = ((ran.fill if not kernel.alone else kernel.prologue + 100) / cycles, LONG)
+    wins["long-prologue"] = ((kernel.prologue + 100 if single else ran.fill) / cycles, LONG)
     wins["long-epilogue"] = (kernel.epilogue / cycles, LONG)
-    uneven = (1 - kernel.second) / 2 * kernel.compute * kernel.iterations / cycles if kernel.consumers == 2 else 0.0
+    uneven = 0.0
+    if kernel.consumers == 2 and not single:
+        uneven = (1 - kernel.second) / 2 * kernel.compute * kernel.iterations / cycles
     wins["dominating-lane"] = (uneven, MINIMUM)
+    if kernel.apart is not None:  # less than half as much is what makes it one, whichever of the two it is
+        wins["dominating-lane"] = (0.5 / max(min(kernel.apart, 1 / kernel.apart), 0.01), 1.0)
     even, slots = _even_span(kernel, ran), kernel.sms * kernel.resident
     unfilled = 1 - kernel.ctas / (-(-kernel.ctas // slots) * slots)
     lost = 1 - float((ran.end_ns - ran.begin_ns).sum()) / (slots * ran.span)
@@ -389,7 +407,7 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
     wins["sm-imbalance"] = (imbalance if by_sm else 0.0, MINIMUM)
     wins["cta-imbalance"] = (0.0 if by_sm else imbalance, MINIMUM)
     wins["slow-outliers"] = (ran.slow / cycles, MINIMUM)
-    shortest = min([kernel.tiny or np.inf, kernel.between if kernel.between_is_range and not kernel.alone else np.inf])
+    shortest = min([kernel.tiny or np.inf, kernel.between if kernel.between_is_range and not single else np.inf])
     wins["too-short-to-measure"] = (2 * PROBE["plain"] / max(shortest, 1), 1.0)
     wins["disturbed"] = (abs(kernel.ratio - 1), 0.05)
     if kernel.dropped == 0 or kernel.dropped > 0.1:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from ..statistics import Summary
 from ..statistics.distribution import over
-from ..statistics.iterations import STEADY
+from ..statistics.iterations import PHASES, STEADY
 from ..statistics.numbering import runs
 from ..statistics.ranges import cta_cycles
 from ..timeline import Timeline
@@ -131,15 +133,18 @@ class Facts:
         return {row.group: row.steady / average for row in self.summary.phases} if average > 0 else {}
 
     @cached_property
-    def _steady_turns(self) -> dict[tuple[str, str, str], tuple[int, int]]:
+    def _steady_turns(self) -> dict[tuple[str, ...], tuple[int, int]]:
         """Range -> its first and last steady occurrence in a CTA, where they are told."""
-        found: dict[tuple[str, str, str], tuple[int, int]] = {}
-        turn: dict[tuple[str, str, str], int] = {}
-        for row in self.summary.iterations:
-            key = row.group, row.lane, row.name
-            turn[key] = turn.get(key, -1) + 1
-            if row.phase == STEADY:
-                found[key] = found.get(key, (turn[key], 0))[0], turn[key]
+        table = self.summary.iterations
+        keys = np.stack([table.codes(key) for key in ("group", "lane", "name")])
+        starts = np.flatnonzero(np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: len(table)])
+        steady = table.codes("phase") == PHASES.index(STEADY)
+        found: dict[tuple[str, ...], tuple[int, int]] = {}
+        for first, behind in pairwise([*starts.tolist(), len(table)]):
+            turns = np.flatnonzero(steady[first:behind])
+            if len(turns):
+                key = tuple(table.vocabulary(key)[code] for key, code in zip(("group", "lane", "name"), keys[:, first]))
+                found[key] = int(turns[0]), int(turns[-1])
         return found
 
     def steady_slices(self, number: int) -> np.ndarray:
@@ -202,7 +207,8 @@ class Facts:
         """By how much tracing changed the kernel's time, as a share; NaN where that was not measured."""
         stored = self.timeline.meta.get("perturbation")
         ratio = stored.get("ratio") if isinstance(stored, dict) else None
-        return abs(ratio - 1) if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) else float("nan")
+        known = isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and math.isfinite(ratio)
+        return abs(float(ratio) - 1) if known else float("nan")  # type: ignore[arg-type]
 
     def lost(self, groups: Collection[str]) -> float:
         """The part of the CTAs in which a row of these groups lost events, or that did not finish."""

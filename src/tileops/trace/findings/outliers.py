@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from ..timeline import Table
 from .facts import Facts
 from .finding import Finding
 from .roles import WAIT
@@ -41,7 +43,7 @@ def outliers(facts: Facts) -> Iterator[Finding]:
         low, middle, high = np.percentile(took, [25, 50, 75])
         slow = took > max(high + _BEYOND * (high - low), _TIMES * middle)
         excess = float((took[slow] - middle).sum()) / facts.cycles
-        if slow.mean() <= _FEW and excess >= facts.minimum and (best is None or excess > best[0]):
+        if 0 < slow.mean() <= _FEW and excess >= facts.minimum and (best is None or excess > best[0]):
             best = excess, number, positions[slow], took[slow], middle
     if best is None:
         return
@@ -65,4 +67,11 @@ def outliers(facts: Facts) -> Iterator[Finding]:
         },
         ranges=(facts.names[number],),
         ctas=facts.worst(np.bincount(line, took - middle, minlength=len(ctas))),
+        span_ns=_span(slices[positions]),
     )
+
+
+def _span(chosen: Table) -> tuple[float, float] | None:
+    """From the first of some slices to the last one, on the GPU's axis, if that is known."""
+    first, last = float(chosen["start_ns"].min()), float((chosen["start_ns"] + chosen["duration_ns"]).max())
+    return (first, last) if math.isfinite(last - first) else None

@@ -28,9 +28,9 @@ def phases(facts: Facts) -> Iterator[Finding]:
     at_once = max(facts.summary.load["resident"].tolist(), default=1)
     doubt = f"up to {at_once} CTAs share an SM, and one may run while another does this" if at_once > 1 else ""
     for rule, cycles, where, next_ in (
-        ("long-prologue", row.prologue, f"ahead of iteration {row.first}",
+        ("long-prologue", row.prologue, f"ahead of the steady state, which begins with iteration {row.first}",
          "start the first loads earlier, keep what comes ahead of them short, or give a CTA more iterations"),
-        ("long-epilogue", row.epilogue, f"behind iteration {row.last}",
+        ("long-epilogue", row.epilogue, f"behind the steady state, which ends with iteration {row.last}",
          "let the epilogue overlap with the next tile (a persistent kernel), or give a CTA more iterations"),
     ):  # fmt: skip
         share = cycles / average

@@ -13,8 +13,9 @@ from .roles import COMPUTE, LOAD, WAIT
 
 # A consumer that waits in fewer of its iterations has slow outliers, not a slow producer.
 _OFTEN = 0.25
-# Less of the consumer's computing with something in flight is no overlap.
-_NO_OVERLAP = 0.1
+# Less of the consumer's computing with something in flight is no overlap: a stage may be given back, and its next load
+# begin, shortly before a computation's range ends.
+_NO_OVERLAP = 0.25
 # A producer that waits for less of the time is not held back.
 _HELD_BACK = 0.25
 # A loop's own instructions take time between its ranges: 2.4% in the production GEMM on an H200. Less than this is no
@@ -53,7 +54,7 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
             "waiting nor computing",
             win=other,
             groups=groups,
-            roles=(WAIT, COMPUTE),
+            roles=(WAIT, COMPUTE) if _by_name(facts, producer) else (COMPUTE,),
             next=f"shorten what {consumer} does between its computations, or move it to another group",
             figures={"producer_waits": held_back, "consumer_other": other},
             ranges=tuple(facts.names[number] for number in (*named, dst)),
