@@ -9,7 +9,7 @@ const HEADER = 46; // px above the plot: title and legend
 const FOOTER = 52; // px below: ticks and the axis's title
 const SCALE = 2; // a PNG's pixels for each of the page's
 const LONG = 20; // characters of a name: those of a group and a lane have 340 px
-const LEAST_WIDTH = 0.01; // cycles: Plotly draws no bar of no width, and widens this one to a pixel
+const SEPARATE = 4; // px of a bar's width from which on a line sets it apart: it would hide narrower ones
 
 /** @typedef {import("./figure.js").Figure} Figure */
 /** @typedef {import("./map.js").GpuMap} GpuMap */
@@ -28,6 +28,7 @@ export async function saveFigure(figure, format, title, name) {
   const { head, theme, unit } = figure;
   const { slices, instants, flows } = scene.events;
   const [from, to] = figure.range;
+  const pixel = (to - from) / figure.inner;
   const onAxis = (/** @type {number} */ cycles) => figure._onAxis(cycles);
   const rows = scene.rows.map((row) => ({
     text: `${shortened(shown(row.group))} / ${shortened(shown(row.lane))}`, y: row.bars + BAR / 2, xshift: -10,
@@ -43,7 +44,7 @@ export async function saveFigure(figure, format, title, name) {
   /** @type {any[]} */
   const traces = [...byName].map(([text, found]) => {
     const begin = found.map((i) => Math.max(slices.start[i], from));
-    const end = found.map((i, at) => Math.max(Math.min(slices.start[i] + slices.duration[i], to), begin[at] + LEAST_WIDTH));
+    const end = found.map((i, at) => Math.max(Math.min(slices.start[i] + slices.duration[i], to), begin[at] + pixel));
     return {
       type: "bar", orientation: "h", name: escaped(shortened(shown(text))),
       base: begin.map(onAxis), x: end.map((value, at) => (value - begin[at]) * unit.scale),
@@ -52,7 +53,7 @@ export async function saveFigure(figure, format, title, name) {
       textposition: "inside", insidetextanchor: "middle", textangle: 0, constraintext: "none",
       textfont: { color: inkOn(colourOf(text)), size: 12 },
       marker: {
-        color: colourOf(text), line: { width: 0.5, color: theme.surface },
+        color: colourOf(text), line: linesOf(end.map((value, at) => (value - begin[at]) / pixel), theme),
         pattern: { shape: found.map((i) => (slices.cut[i] ? "/" : "")), fgcolor: theme.surface, fillmode: "overlay" },
       },
     };
@@ -102,12 +103,13 @@ export async function saveMap(map, colours, format, title, name) {
   const { theme, columns, places } = map;
   const [from, to] = map.range;
   const seen = places.lines.flat().filter((i) => columns.cta_end_ns[i] >= from && columns.cta_begin_ns[i] <= to);
+  const pixel = (to - from) / map.inner;
   const begin = seen.map((i) => Math.max(columns.cta_begin_ns[i], from));
+  const length = seen.map((i, at) => Math.max(Math.min(columns.cta_end_ns[i], to) - begin[at], pixel));
   const bars = {
-    type: "bar", orientation: "h", showlegend: false, base: begin,
-    x: seen.map((i, at) => Math.min(columns.cta_end_ns[i], to) - begin[at]),
+    type: "bar", orientation: "h", showlegend: false, base: begin, x: length,
     y: seen.map((i) => map.box(i).y + map.box(i).height / 2), width: seen.map((i) => map.box(i).height),
-    marker: { color: seen.map((i) => map.colourOf(i)), line: { width: 0.5, color: theme.surface } },
+    marker: { color: seen.map((i) => map.colourOf(i)), line: linesOf(length.map((value) => value / pixel), theme) },
   };
   const names = map.namedRows().map(({ text, middle }) => ({
     text, y: middle, xshift: -6, font: { size: 10, color: theme.muted },
@@ -178,6 +180,11 @@ async function save(plane, { traces, names, above }, { format, title, name }) {
 /** A text that Plotly takes for a text: it reads a few of HTML's tags, and entities. @param {string} text */
 function escaped(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+/** The lines around bars. @param {number[]} widths px @param {Plane["theme"]} theme */
+function linesOf(widths, theme) {
+  return { width: widths.map((width) => (width < SEPARATE ? 0 : 0.5)), color: theme.surface };
 }
 
 /** The list that a key has in a map. @template T @param {Map<string, T[]>} map @param {string} key @returns {T[]} */
