@@ -140,7 +140,7 @@ def test_as_json_and_text() -> None:
     made = compare(launches(BASE, 4), launches(replace(BASE, compute=700), 4, first=20))
     text = json.dumps(made.as_dict(), allow_nan=False)
     read = json.loads(text)
-    assert read["schema"] == "tileops.trace.comparison/1"
+    assert (read["format"], read["version"]) == ("tileops.trace.comparison", 1)
     assert read["span_ns"]["change"] == made.span.change
     assert len(read["ranges"]) == len(made.ranges)
     printed = str(made)

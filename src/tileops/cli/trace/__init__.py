@@ -1,19 +1,20 @@
-"""Read recordings: what is in them, and their events in other formats.
+"""Read recordings: what is in them, what it means, what changed, and their events in other formats.
 
-Exit status: 0 if all went well, 2 if a file cannot be read or written, or the arguments are wrong.
+Exit status: 0 if all went well, 1 if something is there that --fail-on names, 2 if a file cannot be read or written, or
+the arguments are wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from tileops.cli.trace import export, info
+from tileops.cli.trace import compare, export, findings, info, summary
 
-HELP = "read recordings: what is in them, and other formats"
+HELP = "read recordings: summary, findings, comparison, other formats"
 # What a TraceError makes of the exit status: 1 is what findings are told by.
 FAILURE = 2
 
-COMMANDS = {"export": export, "info": info}
+COMMANDS = {"summary": summary, "findings": findings, "compare": compare, "export": export, "info": info}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,8 @@ from ..timeline import Timeline
 from .verdict import FASTER, NOISE, SLOWER, UNKNOWN, Verdict, judge
 
 MINIMUM = 0.01
-SCHEMA = "tileops.trace.comparison/1"
+# Of what as_dict gives: raised where a key that is there means something else, or goes.
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """The comparison as what JSON has; its schema is described in ``docs/comparing.md``."""
         return {
-            "schema": SCHEMA,
+            "format": "tileops.trace.comparison",
+            "version": VERSION,
             "launches": {"before": len(self.before), "after": len(self.after)},
             "minimum": self.minimum,
             "span_ns": _plain(self.span),

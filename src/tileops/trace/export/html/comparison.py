@@ -25,7 +25,9 @@ def export_comparison(
 
     Args:
         comparison: what :func:`tileops.trace.comparison.compare` gave.
-        path, title, plotlyjs: as of :func:`tileops.trace.export.html.export_html`.
+        path: the file; its folders are made, and a file that is there is replaced.
+        title: the page's heading; by default what the kernels are called.
+        plotlyjs: where the page has Plotly's library from, see :func:`tileops.trace.export.html.export_html`.
 
     Returns:
         ``path``.
