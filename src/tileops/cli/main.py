@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tileops
 from tileops.cli import demo, trace, view
+from tileops.cli.printable import printable_lines
 from tileops.trace.errors import TraceError
 
 COMMANDS = {"demo": demo, "trace": trace, "view": view}
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.run(arguments))
     except TraceError as error:
-        print(f"tileops: {error}", file=sys.stderr)
+        print(f"tileops: {printable_lines(str(error))}", file=sys.stderr)
         return int(arguments.failure)
     except KeyboardInterrupt:
         return 130

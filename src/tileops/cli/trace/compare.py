@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tileops.cli.printable import printable, printable_lines
 from tileops.trace.errors import TraceError
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def _condition(text: str) -> tuple[str, float]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints; returns the exit status."""
-    from tileops.cli.trace.summary import printable
     from tileops.trace.comparison import compare
 
     comparison = compare(_side(arguments.before), _side(arguments.after), arguments.minimum)
@@ -68,9 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(comparison.as_dict(), indent=2))
     else:
-        print(printable(str(comparison)))
+        print(printable_lines(str(comparison)))
         if arguments.html is not None:
-            print(f"\n{arguments.html}")
+            print(f"\n{printable(str(arguments.html))}")
     return int(any(_failed(comparison, what, limit) for what, limit in arguments.fail_on))
 
 
@@ -89,7 +89,10 @@ def _side(path: Path) -> list[Timeline]:
     from tileops.cli.trace.files import read
     from tileops.trace.recording import SUFFIX
 
-    paths = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    try:
+        paths = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from error
     if not paths:
         raise TraceError(f"{path}: holds no recording (*{SUFFIX})")
     return [read(one)[1] for one in paths]

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from tileops.cli.printable import printable_lines
 from tileops.trace.errors import TraceError
 from tileops.trace.recording import SUFFIX, Recording
 from tileops.trace.timeline import Timeline
@@ -34,4 +35,4 @@ def read(path: Path, compensate: bool = False) -> tuple[Recording, Timeline]:
 def tell(error: Exception) -> None:
     """Says what went wrong with one of several files, which does not keep the others back."""
     text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-    print(f"tileops: {text}", file=sys.stderr)
+    print(f"tileops: {printable_lines(text)}", file=sys.stderr)

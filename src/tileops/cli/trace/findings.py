@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tileops.cli.printable import printable, printable_lines
 from tileops.trace.errors import TraceError
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints; returns the exit status."""
     from tileops.cli.progress import progress
     from tileops.cli.trace.files import read, tell
-    from tileops.cli.trace.summary import printable
 
     options = {"depth": arguments.depth}
     if arguments.minimum is not None:
@@ -67,8 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"format": "tileops.trace.findings", "version": VERSION, "files": files}, indent=2))
     else:
         for at, (path, findings) in enumerate(found):
-            print(f"{'' if at == 0 else chr(10)}{path}")
-            print("\n".join(printable(str(finding)) for finding in findings) or "no findings")
+            print(f"{'' if at == 0 else chr(10)}{printable(str(path))}")
+            print("\n".join(printable_lines(str(finding)) for finding in findings) or "no findings")
     if len(found) < len(arguments.files):
         return 2
     wins = [finding.win for _, findings in found for finding in findings]

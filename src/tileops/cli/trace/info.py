@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from tileops.cli.printable import printable
 from tileops.trace.errors import TraceError
 
 HELP = "say what is in recordings"
@@ -93,18 +94,13 @@ def _show(found: list[dict[str, Any]]) -> None:
         table.add_column(no_wrap=True)
         table.add_column(overflow="fold")
         for name, value in _rows(facts):
-            table.add_row(Text(name), Text(_printable(value)))
+            table.add_row(Text(name), Text(printable(value)))
         for text in told(facts["meta"]):
-            table.add_row(Text("tracing"), Text(_printable(text)))
+            table.add_row(Text("tracing"), Text(printable(text)))
         if at:
             console.print()
-        print(facts["file"])
+        print(printable(facts["file"]))
         console.print(table)
-
-
-def _printable(text: str) -> str:
-    """A file's texts may hold what steers a terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:

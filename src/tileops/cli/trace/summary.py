@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tileops.cli.printable import printable, printable_lines
 from tileops.trace.errors import TraceError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ TABLES = (
 )  # fmt: skip
 # Those with a row a CTA, SM or iteration and range: to be asked for.
 LONG = ("ctas", "sms", "iterations")
+_WIDEST = 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,11 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"format": "tileops.trace.summary", "version": VERSION, "files": files}, indent=2))
     else:
         for at, (path, summary) in enumerate(found):
-            print(f"{'' if at == 0 else chr(10)}{path}")
+            print(f"{'' if at == 0 else chr(10)}{printable(str(path))}")
             if arguments.table:
                 _show([getattr(summary, name) for name in arguments.table])
             else:
-                print(printable(str(summary)))
+                print(printable_lines(str(summary)))
     return 0 if len(found) == len(arguments.files) else 2
 
 
@@ -86,14 +88,10 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def printable(text: str) -> str:
-    """A file's texts may hold what steers a terminal."""
-    return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
-
-
 def _show(tables: list[Table]) -> None:
     from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -104,6 +102,9 @@ def _show(tables: list[Table]) -> None:
             grid.add_column(name, justify="left" if table[name].dtype == object else "right", no_wrap=True)
         for row in rows(table):
             grid.add_row(*(Text(_cell(value)) for value in row.values()))
+        # A number that a narrow terminal cuts off is another number: a table is as wide as it needs.
+        console.width = _WIDEST
+        console.width = Measurement.get(console, console.options, grid).maximum
         console.print(grid)
 
 

@@ -51,4 +51,4 @@ def told(verdict: Verdict) -> str:
 
 
 def _name(*parts: str) -> str:
-    return " / ".join(parts)
+    return " / ".join(" ".join(part.splitlines()) for part in parts)  # names may hold anything

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -37,9 +38,11 @@ class Finding:
     span_ns: tuple[float, float] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as what JSON has."""
-        return asdict(self)
+        """The finding as what JSON has: a figure that is not known is ``None``."""
+        figures = {name: value if math.isfinite(value) else None for name, value in self.figures.items()}
+        return {**asdict(self), "figures": figures}
 
     def __str__(self) -> str:
         bound = f"up to {self.win:.1%} of the kernel" if self.win else "about the recording"
-        return f"{self.rule} ({bound}; {self.evidence}): {self.seen}\n  evidence: {self.reason}\n  next: {self.next}"
+        seen = " ".join(self.seen.splitlines())  # names may hold anything
+        return f"{self.rule} ({bound}; {self.evidence}): {seen}\n  evidence: {self.reason}\n  next: {self.next}"
