@@ -13,7 +13,7 @@ import { bare } from "./units.js";
 import { Plane, TOP, append, cleared, readTheme } from "./plane.js";
 
 const NARROW = 640; // px: below, a row's name stands above its bars
-const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
+export const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
 const FAINT = 0.16; // opacity of what a search does not name
 const LABEL_PAD = 5;
 const MOST_SHAPES = 1500;
@@ -41,8 +41,9 @@ export class Figure extends Plane {
     this.onHover = onHover;
     this.onChoose = onChoose;
     this.chosen = -1; // slice
-    // What a figure that shares its axis with another is told: cycles that the axis has at least, and px for names.
-    this.reach = 0;
+    // What a figure that shares its axis with another is told: how far the axis goes, in cycles, and px for names.
+    /** @type {[number, number] | null} */
+    this.extent = null;
     this.leastLeft = 0;
     this.payloads = false; // whether labels have them
     /** @type {boolean[] | null} one for each of the recording's ranges; null without a search */
@@ -100,9 +101,9 @@ export class Figure extends Plane {
     this.height = layout.height;
     this.scene = new Scene(head, this.events, layout.rows, /** @type {Hidden} */ (hidden));
     this._fillRows(layout.rows, headings);
-    const end = Math.max(this.cycles || 0, this.reach, this.scene.end, LEAST_SPAN);
+    const end = Math.max(this.cycles || 0, this.scene.end, LEAST_SPAN);
     const margin = (end - this.scene.begin) * 0.01;
-    this._bound(this.scene.begin - margin, end + margin);
+    this._bound(...(this.extent ?? [this.scene.begin - margin, end + margin]));
     this.theme = readTheme(this.host);
     const shapes = this.scene.slices.length + this.scene.flows.length + this.scene.instants.length;
     // A search changes with each letter: on the canvas, that is one drawing.
