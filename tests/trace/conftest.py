@@ -24,8 +24,9 @@ def foreign(url: str, path: Path) -> list[str]:
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page's file, with a fragment behind its address if one is given, and waits until it is ready; whatever the
-    page asks for or complains about fails the test.
+    """Opens a page's file, with a fragment behind its address if one is given, and waits until it is ready.
+
+    Whatever the page asks for or complains about fails the test.
     """
     contexts, complaints = [], []
 

@@ -185,10 +185,8 @@ class OpenedComparison:
 
     def figure(self, side: str, expression: str) -> Any:
         """What an expression of a side's `figure` gives."""
-        return self.page.evaluate(
-            f"(name) => {{ const {{ figure }} = tileops.sides.find((side) => side.name === name); return {expression} }}",
-            side,
-        )
+        found = "const { figure } = tileops.sides.find((side) => side.name === name);"
+        return self.page.evaluate(f"(name) => {{ {found} return {expression}; }}", side)
 
     def axis(self, side: str) -> tuple[float, float]:
         """From where to where the axis goes, as Plotly has it."""
@@ -230,8 +228,8 @@ class OpenedComparison:
     def table(self) -> dict[tuple[str, str], list[str]]:
         """The cells of each range, by name and row."""
         rows = self.page.locator("#changes tr").evaluate_all(
-            "all => all.map((row) => [row.querySelector('th > .name').innerText, "
-            "...[...row.querySelectorAll('td')].map((cell) => cell.innerText)])"
+            "all => all.map((row) => [row.querySelector('th > .name'), ...row.querySelectorAll('td')]"
+            ".map((cell) => cell.textContent))"
         )
         return {(name, row): cells for name, row, *cells in rows}
 
