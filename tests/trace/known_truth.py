@@ -396,6 +396,8 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
     if kernel.consumers == 2 and not single:
         uneven = (1 - kernel.second) / 2 * kernel.compute * kernel.iterations / cycles
     wins["dominating-lane"] = (uneven, MINIMUM)
+    if not kernel.edges and not single:  # then a producer that has most to do is a lane like others
+        wins["dominating-lane"] = max(wins["dominating-lane"], (0.5 * kernel.issue / (kernel.compute + 82), 1.0))
     if kernel.apart is not None:  # less than half as much is what makes it one, whichever of the two it is
         wins["dominating-lane"] = (0.5 / max(min(kernel.apart, 1 / kernel.apart), 0.01), 1.0)
     even, slots = _even_span(kernel, ran), kernel.sms * kernel.resident
