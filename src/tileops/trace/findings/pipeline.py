@@ -53,11 +53,14 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
         yield facts.finding(
             "producer-held-back",
             seen=f"{producer} waits {held_back:.0%} of the time for {consumer}, which spends {other:.0%} of it neither "
-            "waiting nor computing",
+            "waiting nor computing" + (" as fast as it could" if facts.least_cycles else ""),
             win=other,
             groups=groups,
-            roles=(WAIT, COMPUTE) if _by_name(facts, producer) else (COMPUTE,),
-            next=f"shorten what {consumer} does between its computations, or move it to another group",
+            roles=[
+                *([WAIT] if _by_name(facts, producer) else []),
+                *([] if facts.least_cycles else [COMPUTE]),
+            ],
+            next=f"shorten what {consumer} does beside its computations, or move it to another group",
             figures={"producer_waits": held_back, "consumer_other": other},
             ranges=tuple(facts.names[number] for number in (*named, dst)),
         )
@@ -171,18 +174,20 @@ def _before(first: np.ndarray, last: np.ndarray, moments: np.ndarray) -> np.ndar
 
 
 def _other_work(facts: Facts, dst: int) -> float | None:
-    """The share of its time that a consumer neither waits nor computes in the steady state; None if unknown."""
+    """The share of its time that a consumer neither waits nor computes in the steady state; None if unknown.
+
+    Where it was said how long a computation needs at least, what it takes beyond that is no computing.
+    """
     group = facts.group_of(dst)
     own = facts.of_group(group)
-    computes = [number for number in own if number in facts.computes]
-    if not computes or group not in facts.steady_share:
+    if group not in facts.steady_share or not any(number in facts.computes for number in own):
         return None
-    duration = facts.timeline.slices.codes("duration")
-    known = sum(
-        int(duration.take(facts.steady_slices(number)).sum())
-        for number in own
-        if number in facts.computes or number in facts.waits
-    )
+    durations = facts.timeline.slices.codes("duration")
+    known = 0.0
+    for number in own:
+        if number in facts.computes or number in facts.waits:
+            took = durations.take(facts.steady_slices(number))
+            known += float(np.minimum(took, facts.least_cycles.get(facts.names[number][2], np.inf)).sum())
     return max(facts.steady_share[group] - known / facts.cycles, 0.0)
 
 
