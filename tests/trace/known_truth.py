@@ -396,6 +396,9 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
     if kernel.consumers == 2 and not single:
         uneven = (1 - kernel.second) / 2 * kernel.compute * kernel.iterations / cycles
     wins["dominating-lane"] = (uneven, MINIMUM)
+    if not kernel.edges and not single:  # then a producer that has most to do is a lane like others
+        of_producer = 0.5 * kernel.issue / (kernel.compute + 82), 1.0
+        wins["dominating-lane"] = max(wins["dominating-lane"], of_producer, key=lambda pair: pair[0] / pair[1])
     if kernel.apart is not None:  # less than half as much is what makes it one, whichever of the two it is
         wins["dominating-lane"] = (0.5 / max(min(kernel.apart, 1 / kernel.apart), 0.01), 1.0)
     even, slots = _even_span(kernel, ran), kernel.sms * kernel.resident
@@ -407,7 +410,12 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
     wins["sm-imbalance"] = (imbalance if by_sm else 0.0, MINIMUM)
     wins["cta-imbalance"] = (0.0 if by_sm else imbalance, MINIMUM)
     wins["slow-outliers"] = (ran.slow / cycles, MINIMUM)
-    shortest = min([kernel.tiny or np.inf, kernel.between if kernel.between_is_range and not single else np.inf])
+    shortest = min(
+        kernel.tiny or np.inf if not single else np.inf,
+        kernel.between if kernel.between_is_range and not single else np.inf,
+        kernel.latency + kernel.issue if kernel.alone else np.inf,
+        kernel.compute * kernel.apart if kernel.apart is not None else np.inf,
+    )
     wins["too-short-to-measure"] = (2 * PROBE["plain"] / max(shortest, 1), 1.0)
     wins["disturbed"] = (abs(kernel.ratio - 1), 0.05)
     if kernel.dropped == 0 or kernel.dropped > 0.1:

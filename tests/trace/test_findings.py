@@ -206,6 +206,26 @@ def test_a_kernel_that_computes_all_the_time_holds_nobody_back():
     assert costly(timeline(replace(GOOD, compute=3000.0)).findings()) == []
 
 
+def test_a_slow_computation_is_found_if_it_is_said_how_fast_it_could_be():
+    made = timeline(replace(GOOD, compute=3000.0))
+    found = first(made, least_cycles={"mma": 1000})
+    assert (found.rule, found.evidence) == ("producer-held-back", "strong")
+    (mma,) = made.summary().ranges.where(name="mma")
+    assert found.win == pytest.approx(mma.share * (1 - 1000 / mma.mean), abs=0.05)
+    assert costly(made.findings(least_cycles={"mma": 2990})) == []
+
+
+@pytest.mark.parametrize(
+    ("least", "says"),
+    [({"gemm": 5}, "names 'gemm', but the ranges are acquire, tma, arrive, wait"),
+     ({"mma": 0}, "must be a number of cycles above 0, got 0"), ({"mma": "1"}, "above 0, got '1'"),
+     ({"mma": math.inf}, "above 0, got inf"), ({"mma": True}, "above 0, got True")],
+)  # fmt: skip
+def test_least_cycles_that_are_none(least, says):
+    with pytest.raises(TraceError, match=says):
+        timeline(GOOD).findings(least_cycles=least)
+
+
 def test_a_mark_that_takes_no_time_is_not_too_short():
     made = timeline(GOOD)
     (arrive,) = made.summary().ranges.where(name="arrive")

@@ -481,7 +481,7 @@ def test_overlaps_of_many_lanes(lanes):
 def test_blocks_change_nothing(monkeypatch):
     timeline = gemm(grid=(3, 2, 1), iterations=9)
     whole = timeline.summary()
-    for size in (1, 7, 50, 1000):
+    for size in (1, 7, 50, 100, 130, 1000):
         monkeypatch.setattr(numbering, "_BLOCK", size)
         parts = timeline.summary()
         for name in TABLES:

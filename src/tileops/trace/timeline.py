@@ -195,6 +195,7 @@ class Timeline:
         minimum: float = 0.05,
         depth: int | None = None,
         roles: Mapping[str, Collection[str]] | None = None,
+        least_cycles: Mapping[str, float] | None = None,
     ) -> list[Finding]:
         """What costs time and could be won, and what the recording cannot tell; see ``docs/findings.md``.
 
@@ -203,17 +204,20 @@ class Timeline:
             depth: the stages that the kernel's pipeline was built with, if you know them.
             roles: words in the names of ranges and lanes by which they ``"wait"``, ``"load"`` or ``"compute"``, if
                 they are not the usual ones. Destinations of ``dag`` edges wait whatever their names.
+            least_cycles: how long computing ranges need at least, by name, if you know it: their operations over what
+                an SM does in a cycle. What they take beyond that counts as time that is not computed in; without it,
+                a computation is taken for as fast as it can be.
 
         Returns:
             Findings by the most that they could win, the largest first; what concerns the recording comes last.
 
         Raises:
-            TraceError: for another ``minimum`` or other ``roles``.
+            TraceError: for another ``minimum``, other ``roles`` or other ``least_cycles``.
             ValueError: for a ``depth`` that is no number of stages.
         """
         from .findings import find
 
-        return find(self, minimum, depth, roles)
+        return find(self, minimum, depth, roles, least_cycles)
 
     def show(self, *, title: str | None = None, plotlyjs: str = "embed") -> Path:
         """Writes the timeline's page to a temporary folder and opens it in a browser; says where it is if none opens.

@@ -6,6 +6,7 @@ loop has a steady state, waves and balance where all CTAs were recorded and the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ def find(
     minimum: float = MINIMUM,
     depth: int | None = None,
     roles: Mapping[str, Collection[str]] | None = None,
+    least_cycles: Mapping[str, float] | None = None,
 ) -> list[Finding]:
     """All findings, those first that could win most; what concerns the recording comes last.
 
@@ -36,7 +38,13 @@ def find(
     """
     if not _is_share(minimum):
         raise TraceError(f"findings: minimum must be a share of the kernel's span, from 0 to 1, got {minimum!r}")
-    facts = Facts(timeline, float(minimum), depth, roles)
+    names = timeline.slices.vocabulary("name")
+    for name, cycles in (least_cycles or {}).items():
+        if name not in names:
+            raise TraceError(f"findings: least_cycles names {name!r}, but the ranges are {', '.join(names)}")
+        if isinstance(cycles, bool) or not isinstance(cycles, (int, float)) or not 0 < cycles < math.inf:
+            raise TraceError(f"findings: least_cycles of {name!r} must be a number of cycles above 0, got {cycles!r}")
+    facts = Facts(timeline, float(minimum), depth, roles, least_cycles)
     found = [finding for rule in RULES for finding in rule(facts) if finding.win > 0]
     found += recording(facts)
     return sorted(found, key=lambda finding: -finding.win)

@@ -16,7 +16,7 @@ from .finding import Finding
 _MOST, _NEXT = 0.5, 0.5
 # Of the spread of the CTAs' durations, so much must lie between SMs for the SMs to be the cause, and more than in this
 # part of so many deals of the same CTAs to the same SMs: two long CTAs come together by chance.
-_OF_SMS, _SURE, _DEALS = 0.5, 0.995, 400
+_OF_SMS, _SURE, _DEALS = 0.75, 0.995, 400
 
 
 def lanes(facts: Facts) -> Iterator[Finding]:

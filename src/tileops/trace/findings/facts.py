@@ -66,12 +66,18 @@ class Facts:
         minimum: the least win that makes a finding, as a share of the kernel's span.
         depth: the stages that the pipeline was built with, if known.
         roles: words that tell what a range does, by role, see :mod:`.roles`.
+        least_cycles: what computing ranges need at least, by name.
     """
 
     def __init__(
-        self, timeline: Timeline, minimum: float, depth: int | None, roles: Mapping[str, Collection[str]] | None
+        self,
+        timeline: Timeline,
+        minimum: float,
+        depth: int | None,
+        roles: Mapping[str, Collection[str]] | None,
+        least_cycles: Mapping[str, float] | None,
     ):
-        self.timeline, self.minimum = timeline, minimum
+        self.timeline, self.minimum, self.least_cycles = timeline, minimum, dict(least_cycles or {})
         self.summary = Summary(timeline, depth)
         self._words = words_of(roles)
         self._told = frozenset(roles or ())
@@ -105,8 +111,9 @@ class Facts:
 
     @cached_property
     def computes(self) -> frozenset[int]:
-        """The ranges that compute, by their names or their lanes'."""
-        return frozenset(self._named(COMPUTE, lanes=True) - self.waits - self.loads)
+        """The ranges that compute: those that it is said of how long they need, and what names or lanes' names say."""
+        told = {number for number, (_, _, name) in enumerate(self.names) if name in self.least_cycles}
+        return frozenset((self._named(COMPUTE, lanes=True) - self.waits - self.loads) | told)
 
     def _named(self, role: str, lanes: bool) -> set[int]:
         words = self._words[role]

@@ -10,7 +10,6 @@ import numpy as np
 from ..timeline import Table
 from .facts import Facts
 from .finding import Finding
-from .roles import WAIT
 
 # More than this part of the occurrences are no outliers.
 _FEW = 0.05
@@ -57,7 +56,6 @@ def outliers(facts: Facts) -> Iterator[Finding]:
         f"its occurrences, which is {win:.0%} of the CTAs' time",
         win=win,
         groups={facts.group_of(number)},
-        roles=(WAIT,) if number in facts.waits - consumers else (),
         next="look at these occurrences: misses in L2 or the TLB, another kernel on the GPU, a clock that changed",
         figures={
             "median": middle,

@@ -16,6 +16,8 @@ _OFTEN = 0.25
 # Less of the consumer's computing with something in flight is no overlap: a stage may be given back, and its next load
 # begin, shortly before a computation's range ends.
 _NO_OVERLAP = 0.25
+# CTAs that are looked at for it.
+_LOOKED_AT = 512
 # A producer that waits for less of the time is not held back.
 _HELD_BACK = 0.25
 # A loop's own instructions take time between its ranges: 2.4% in the production GEMM on an H200. Less than this is no
@@ -51,11 +53,14 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
         yield facts.finding(
             "producer-held-back",
             seen=f"{producer} waits {held_back:.0%} of the time for {consumer}, which spends {other:.0%} of it neither "
-            "waiting nor computing",
+            "waiting nor computing" + (" as fast as it could" if facts.least_cycles else ""),
             win=other,
             groups=groups,
-            roles=(WAIT, COMPUTE) if _by_name(facts, producer) else (COMPUTE,),
-            next=f"shorten what {consumer} does between its computations, or move it to another group",
+            roles=[
+                *([WAIT] if _by_name(facts, producer) else []),
+                *([] if facts.least_cycles else [COMPUTE]),
+            ],
+            next=f"shorten what {consumer} does beside its computations, or move it to another group",
             figures={"producer_waits": held_back, "consumer_other": other},
             ranges=tuple(facts.names[number] for number in (*named, dst)),
         )
@@ -115,37 +120,48 @@ def _by_name(facts: Facts, group: str) -> bool:
 def _covered(facts: Facts, edge: Edge, at: int) -> tuple[float, float]:
     """The part of the consumer's computing time in which a hand-off is in flight, or its producer at work.
 
-    And that time's share of the CTAs'.
+    And that time's share of the CTAs'. Both of the launch's middle CTAs.
     """
-    slices, flows = facts.timeline.slices, facts.timeline.flows
-    positions = facts.steady_slices(edge.dst[at])
-    cta = slices.codes("cta").take(positions).astype(np.int64)
-    begin = slices.codes("start").take(positions)
-    end = begin + slices.codes("duration").take(positions)
-    same = cta[1:] == cta[:-1]
-    number = facts.summary.numbering.of_slice
-    own = number.take(flows.codes("dst_slice")) == edge.dst[at]
-    own &= number.take(flows.codes("src_slice")) == edge.src
-    part = flows[own]
-    leaves, arrives = part.codes("start"), part.codes("end")
-    of = slices.codes("cta").take(part.codes("src_slice")).astype(np.int64)
-    for working in facts.of_group(facts.group_of(edge.src)):
-        if working not in facts.waits:
-            at_work = facts.summary.numbering.positions(working)
-            begun = slices.codes("start").take(at_work)
-            leaves = np.append(leaves, begun)
-            arrives = np.append(arrives, begun + slices.codes("duration").take(at_work))
-            of = np.append(of, slices.codes("cta").take(at_work))
-    span = 1 + max(int(end.max(initial=0)), int(arrives.max(initial=0)))
-    low, high = (cta[:-1] * span + end[:-1])[same], (cta[1:] * span + begin[1:])[same]  # from a wait to the next one
-    computing = int((high - low).sum())
+    slices, flows, number = facts.timeline.slices, facts.timeline.flows, facts.summary.numbering
+    ctas = facts.timeline.ctas[_middle(len(facts.timeline.ctas))]
+    numbers, cycles = ctas.codes("cta"), float(ctas.codes("cycles").sum())
+    low, high = np.searchsorted(slices.codes("cta"), [numbers[0], numbers[-1] + 1])
+
+    def inside(positions: np.ndarray) -> np.ndarray:
+        return positions[slice(*np.searchsorted(positions, [low, high]))]
+
+    def spans(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of some slices the CTA, as a position in ``numbers``, the start and the end."""
+        start = slices.codes("start").take(positions)
+        line = np.searchsorted(numbers, slices.codes("cta").take(positions))
+        return line, start, start + slices.codes("duration").take(positions)
+
+    of_wait, waits, ready = spans(inside(facts.steady_slices(edge.dst[at])))
+    part = flows[slice(*np.searchsorted(flows.codes("src_slice"), [low, high]))]
+    src, dst = (number.of_slice.take(part.codes(side)) for side in ("src_slice", "dst_slice"))
+    part = part[(src == edge.src) & (dst == edge.dst[at])]
+    in_flight = spans(part.codes("src_slice"))[0], part.codes("start"), part.codes("end")
+    own = [other for other in facts.of_group(facts.group_of(edge.src)) if other not in facts.waits]
+    busy = [in_flight, *(spans(inside(number.positions(other))) for other in own)]
+    of, begin, end = (np.concatenate(column) for column in zip(*busy))
+    span = 1 + max(int(ready.max(initial=0)), int(end.max(initial=0)))
+    same = of_wait[1:] == of_wait[:-1]
+    offset = of_wait[1:][same] * span
+    computes, until = ready[:-1][same] + offset, waits[1:][same] + offset  # from one wait to the next
+    computing = int((until - computes).sum())
     if computing <= 0:
         return 1.0, 0.0
-    order = np.lexsort((leaves, of))
-    leaves, arrives, of = leaves[order] + of[order] * span, arrives[order] + of[order] * span, of[order]
-    first, last, _ = stretches(leaves, np.maximum(arrives - leaves, 0), of)
-    both = int((_before(first, last, high) - _before(first, last, low)).sum())
-    return both / computing, computing / facts.cycles
+    order = np.lexsort((begin, of))
+    begin, end, of = begin[order] + of[order] * span, end[order] + of[order] * span, of[order]
+    first, last, _ = stretches(begin, np.maximum(end - begin, 0), of)
+    both = int((_before(first, last, until) - _before(first, last, computes)).sum())
+    return both / computing, computing / cycles
+
+
+def _middle(count: int) -> slice:
+    """The middle ones of so many CTAs, those looked at where all would take much memory."""
+    first = max((count - _LOOKED_AT) // 2, 0)
+    return slice(first, first + _LOOKED_AT)
 
 
 def _before(first: np.ndarray, last: np.ndarray, moments: np.ndarray) -> np.ndarray:
@@ -158,18 +174,20 @@ def _before(first: np.ndarray, last: np.ndarray, moments: np.ndarray) -> np.ndar
 
 
 def _other_work(facts: Facts, dst: int) -> float | None:
-    """The share of its time that a consumer neither waits nor computes in the steady state; None if unknown."""
+    """The share of its time that a consumer neither waits nor computes in the steady state; None if unknown.
+
+    Where it was said how long a computation needs at least, what it takes beyond that is no computing.
+    """
     group = facts.group_of(dst)
     own = facts.of_group(group)
-    computes = [number for number in own if number in facts.computes]
-    if not computes or group not in facts.steady_share:
+    if group not in facts.steady_share or not any(number in facts.computes for number in own):
         return None
-    duration = facts.timeline.slices.codes("duration")
-    known = sum(
-        int(duration.take(facts.steady_slices(number)).sum())
-        for number in own
-        if number in facts.computes or number in facts.waits
-    )
+    durations = facts.timeline.slices.codes("duration")
+    known = 0.0
+    for number in own:
+        if number in facts.computes or number in facts.waits:
+            took = durations.take(facts.steady_slices(number))
+            known += float(np.minimum(took, facts.least_cycles.get(facts.names[number][2], np.inf)).sum())
     return max(facts.steady_share[group] - known / facts.cycles, 0.0)
 
 

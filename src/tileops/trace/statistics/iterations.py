@@ -64,11 +64,8 @@ def iteration_table(timeline: Timeline, numbering: Numbering) -> Table:
             parts.append({"range": np.full(len(numbered.numbers), number), **_columns(timeline, numbered)})
     nothing: dict[str, np.ndarray] = dict.fromkeys(_COLUMNS, np.empty(0))
     nothing |= dict.fromkeys(("range", "by", "phase"), np.empty(0, dtype=np.int64))
-    joined = {column: np.concatenate([part[column] for part in parts or [nothing]]) for column in ("range", *_COLUMNS)}
-    table = numbering.table(joined, joined.pop("range"))
-    texts = {key: table.vocabulary(key) for key in numbering.keys}
-    codes = {column: table.codes(column) for column in table.column_names}
-    return Table(codes, {**texts, "by": NUMBERED, "phase": PHASES})
+    of_range, *columns = (np.concatenate([part[name] for part in parts or [nothing]]) for name in ("range", *_COLUMNS))
+    return numbering.table(dict(zip(_COLUMNS, columns)), of_range, {"by": NUMBERED, "phase": PHASES})
 
 
 _COLUMNS = ("iteration", "by", "phase", "count", "start", "period", "mean", "min", "p50", "p95", "max")

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from ..timeline import Table, Timeline
-from .distribution import columns, spread
+from .distribution import columns, over, spread
 from .numbering import Numbering, runs
 from .ranges import cta_cycles
 
@@ -107,16 +107,27 @@ class LaneUse:
             counted = np.bincount(sets[0], took)
             self.busy.update({int(which): int(counted[which]) for which in np.flatnonzero(counted)})
             return
-        which, place = np.unique(np.stack(sets, axis=1), axis=0, return_inverse=True)
+        if len(sets) == 1:
+            found, place = np.unique(sets[0], return_inverse=True)
+            which = found[:, None]
+        else:
+            which, place = np.unique(np.stack(sets, axis=1), axis=0, return_inverse=True)
         counted = np.bincount(place.reshape(-1), took, minlength=len(which))
         for words, cycles in zip(which.tolist(), counted.tolist()):
             self.busy[sum(word << _WORD * nth for nth, word in enumerate(words))] += int(cycles)
 
-    def both_and_either(self, one: int, other: int) -> tuple[int, int]:
-        """Cycles in which both sets of lanes have a busy one, and in which one of them has."""
-        both = sum(cycles for busy, cycles in self.busy.items() if busy & one and busy & other)
-        either = sum(cycles for busy, cycles in self.busy.items() if busy & (one | other))
-        return both, either
+    def together(self, members: np.ndarray) -> np.ndarray:
+        """For any two of some sets of lanes, the cycles in which both have a busy one; of one, in which it has.
+
+        Args:
+            members: (sets, lanes) which lanes each set has.
+        """
+        busy = np.zeros((len(self.busy), members.shape[1]), dtype=bool)
+        for moment, which in enumerate(self.busy):
+            busy[moment] = [which >> lane & 1 for lane in range(members.shape[1])]
+        has = (busy @ members.T).astype(np.float64)  # (moments, sets)
+        cycles = np.array([*self.busy.values()], dtype=np.float64)
+        return np.asarray((has * cycles[:, None]).T @ has)
 
 
 def stretches(start: np.ndarray, duration: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -147,7 +158,7 @@ def lane_table(timeline: Timeline, use: LaneUse) -> Table:
         range, and from the last one to the CTA's end; NaN where dropped events hide them).
     """
     spreads = columns([spread(gaps) for gaps in use.gaps])
-    busy = np.array([use.both_and_either(1 << n, 1 << n)[0] for n in range(len(use.gaps))], dtype=np.float64)
+    busy = np.diagonal(use.together(np.eye(len(use.gaps), dtype=bool))).copy()
     cycles = cta_cycles(timeline)
     table: dict[str, np.ndarray] = {
         **use.lanes,
@@ -172,7 +183,7 @@ def lane_overlap_table(timeline: Timeline, use: LaneUse) -> Table:
     table: dict[str, np.ndarray] = {}
     for prefix, number in (("", pairs[:, 0]), ("other_", pairs[:, 1])):
         table |= {prefix + key: codes[number] for key, codes in use.lanes.items()}
-    table |= _overlap([(1 << a, 1 << b) for a, b in pairs.tolist()], use)
+    table |= _overlap(use.together(np.eye(len(use.gaps), dtype=bool)), pairs)
     texts = {prefix + key: timeline.slices.vocabulary(key) for prefix in ("", "other_") for key in ("group", "lane")}
     return Table(table, texts)
 
@@ -183,16 +194,15 @@ def group_overlap_table(timeline: Timeline, use: LaneUse) -> Table:
     Returns:
         ``group``, ``other_group``, and ``both``, ``either``, ``share`` as :func:`lane_overlap_table` has them.
     """
-    lanes_of: dict[int, int] = {}
-    for number, group in enumerate(use.lanes["group"].tolist()):
-        lanes_of[group] = lanes_of.get(group, 0) | 1 << number
-    pairs = np.array([*combinations(lanes_of, 2)], dtype=np.int64).reshape(-1, 2)
-    table = {"group": pairs[:, 0], "other_group": pairs[:, 1]}
-    table |= _overlap([(lanes_of[a], lanes_of[b]) for a, b in pairs.tolist()], use)
+    groups = np.unique(use.lanes["group"])
+    pairs = np.array([*combinations(range(len(groups)), 2)], dtype=np.int64).reshape(-1, 2)
+    table = {"group": groups[pairs[:, 0]], "other_group": groups[pairs[:, 1]]}
+    table |= _overlap(use.together(use.lanes["group"] == groups[:, None]), pairs)
     return Table(table, {key: timeline.slices.vocabulary("group") for key in ("group", "other_group")})
 
 
-def _overlap(pairs: list[tuple[int, int]], use: LaneUse) -> dict[str, np.ndarray]:
-    found = np.array([use.both_and_either(*pair) for pair in pairs], dtype=np.float64).reshape(-1, 2)
-    both, either = found.T
-    return {"both": both, "either": either, "share": np.where(either > 0, both / np.maximum(either, 1), np.nan)}
+def _overlap(together: np.ndarray, pairs: np.ndarray) -> dict[str, np.ndarray]:
+    one, other = pairs.T
+    busy, both = np.diagonal(together), together[one, other]
+    either = busy[one] + busy[other] - both
+    return {"both": both, "either": either, "share": over(both, either)}

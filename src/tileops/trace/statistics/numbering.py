@@ -6,7 +6,7 @@ take 30 MB, the number of a slice's range takes 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -101,10 +101,16 @@ class Numbering:
             yield slice(begin, end)
             begin = end
 
-    def table(self, columns: dict[str, np.ndarray], number: np.ndarray | None = None) -> Table:
+    def table(
+        self,
+        columns: dict[str, np.ndarray],
+        number: np.ndarray | None = None,
+        vocabularies: Mapping[str, Sequence[str]] | None = None,
+    ) -> Table:
         """A Table that begins with group, lane and name of the ranges with these numbers, all by default."""
         keys = {key: codes if number is None else codes[number] for key, codes in self.keys.items()}
-        return Table({**keys, **columns}, {key: self.slices.vocabulary(key) for key in KEYS})
+        texts = {key: self.slices.vocabulary(key) for key in KEYS}
+        return Table({**keys, **columns}, {**texts, **(vocabularies or {})})
 
 
 def runs(values: np.ndarray) -> np.ndarray:
