@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tileops
 from tileops.cli import demo, trace, view
+from tileops.cli.completion import add_completion
 from tileops.cli.printable import printable_lines
 from tileops.trace.errors import TraceError
 
@@ -18,6 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser with all subcommands."""
     parser = argparse.ArgumentParser(prog="tileops", description="See where a TileLang kernel's time goes.")
     parser.add_argument("--version", action="version", version=f"tileops {tileops.__version__}")
+    add_completion(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.__doc__)

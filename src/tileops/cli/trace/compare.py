@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tileops.cli.completion import completes_files
 from tileops.cli.printable import printable, printable_lines
 from tileops.trace.errors import TraceError
 
@@ -32,16 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommand's arguments."""
     from tileops.cli.trace.shares import share
 
-    parser.add_argument("before", metavar="BEFORE", type=Path, help="a recording, or a folder of recordings")
-    parser.add_argument("after", metavar="AFTER", type=Path, help="likewise")
+    before = parser.add_argument("before", metavar="BEFORE", type=Path, help="a recording, or a folder of recordings")
+    after = parser.add_argument("after", metavar="AFTER", type=Path, help="likewise")
     parser.add_argument("--minimum", type=share, default=0.01, metavar="SHARE", help="less is noise (default: 1%%)")
     parser.add_argument(
         "--fail-on", type=_condition, action="append", default=[], metavar="WHAT=SHARE",
         help="exit with 1 if the kernel became so much slower (regression=3%%), or has a new finding that could win as "
         "much (finding=10%%); may be repeated",
     )  # fmt: skip
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with both on one axis")
+    page = parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with both on one axis")
     parser.add_argument("--json", action="store_true", help="JSON, as docs/comparing.md describes it")
+    for action in (before, after, page):
+        completes_files(action)
 
 
 def _condition(text: str) -> tuple[str, float]:

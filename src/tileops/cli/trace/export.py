@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tileops.cli.completion import completes_files
 from tileops.trace.errors import TraceError
 
 HELP = "write recordings as perfetto, chrome, parquet, csv, json or html"
@@ -46,11 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_files(parser)
     parser.add_argument("--format", choices=FORMATS, default="perfetto", help="the format (default: %(default)s)")
-    parser.add_argument(
+    output = parser.add_argument(
         "--output",
         metavar="PATH",
         help="the file to write, or the folder: one that exists, or a name that ends in /",
     )
+    completes_files(output)
     parser.add_argument(
         "--compensate", action="store_true", help="take what records cost out of all ranges, where that was measured"
     )

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from tileops.cli.completion import completes_files
 from tileops.cli.printable import printable_lines
 from tileops.trace.errors import TraceError
 from tileops.trace.recording import SUFFIX, Recording
@@ -14,7 +15,8 @@ from tileops.trace.timeline import Timeline
 
 def add_files(parser: argparse.ArgumentParser) -> None:
     """Declares the recordings to read."""
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help=f"a recording ({SUFFIX})")
+    files = parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help=f"a recording ({SUFFIX})")
+    completes_files(files)
 
 
 def read(path: Path, compensate: bool = False) -> tuple[Recording, Timeline]:
