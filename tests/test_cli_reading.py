@@ -21,6 +21,7 @@ import pytest
 
 import tileops
 from tileops.cli.main import main
+from tileops.cli.trace import COMMANDS
 from tileops.cli.trace.findings import VERSION as FINDINGS_VERSION
 from tileops.cli.trace.shares import share
 from tileops.cli.trace.summary import LONG, TABLES
@@ -532,3 +533,18 @@ def test_reading_imports_nothing_heavy() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("heavy: []\n")
+
+
+def test_help_lists_all_commands_and_each_has_an_example(ran: Ran) -> None:
+    status, out, _ = ran("--help")
+    assert status == 0
+    listed = re.findall(r"^    (\w+)  +\S", out, re.MULTILINE)
+    assert listed == [*COMMANDS]
+    assert listed == ["summary", "findings", "compare", "export", "info"]
+    for command, module in COMMANDS.items():
+        status, out, _ = ran(command, "--help")
+        assert status == 0
+        assert f"  tileops trace {command} " in out.split("\nexamples:\n")[1]
+        # A "%" that argparse takes for its own would be an error, or read "%%".
+        assert "%%" not in out
+        assert " ".join(module.HELP.split()) in " ".join(ran("--help")[1].split())

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from tileops.cli.trace.files import add_files
 
     add_files(parser)
-    parser.add_argument("--format", choices=FORMATS, default="perfetto", help="the format (default: %(default)s)")
+    parser.add_argument("--format", choices=[*FORMATS], default="perfetto", help="the format (default: %(default)s)")
     output = parser.add_argument(
         "--output",
         metavar="PATH",
