@@ -196,6 +196,7 @@ class Timeline:
         depth: int | None = None,
         roles: Mapping[str, Collection[str]] | None = None,
         least_cycles: Mapping[str, float] | None = None,
+        flops: float | None = None,
     ) -> list[Finding]:
         """What costs time and could be won, and what the recording cannot tell; see ``docs/findings.md``.
 
@@ -207,17 +208,20 @@ class Timeline:
             least_cycles: how long computing ranges need at least, by name, if you know it: their operations over what
                 an SM does in a cycle. What they take beyond that counts as time that is not computed in; without it,
                 a computation is taken for as fast as it can be.
+            flops: floating-point operations of the whole launch in fp16 or bf16, if you know them: 2·m·n·k of a GEMM.
+                They tell a slow computation too, on A100, H100 and H200, where every CTA was recorded.
 
         Returns:
             Findings by the most that they could win, the largest first; what concerns the recording comes last.
 
         Raises:
-            TraceError: for another ``minimum``, other ``roles`` or other ``least_cycles``.
+            TraceError: for another ``minimum``, ``roles``, ``least_cycles`` or ``flops``; for ``flops`` on a device
+                whose tensor cores' rate is not known.
             ValueError: for a ``depth`` that is no number of stages.
         """
         from .findings import find
 
-        return find(self, minimum, depth, roles, least_cycles)
+        return find(self, minimum, depth, roles, least_cycles, flops)
 
     def show(self, *, title: str | None = None, plotlyjs: str = "embed") -> Path:
         """Writes the timeline's page to a temporary folder and opens it in a browser; says where it is if none opens.

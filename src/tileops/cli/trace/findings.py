@@ -21,6 +21,7 @@ HELP = "say what the kernel suffers from"
 EXAMPLES = """\
   tileops trace findings debug/gemm.tltrace
   tileops trace findings gemm.tltrace --fail-on 10%
+  tileops trace findings gemm.tltrace --flops '2*1536*2816*4096'
   tileops trace findings gemm.tltrace --json | jq -r '.files[0].findings[].rule'
 """
 
@@ -31,6 +32,7 @@ VERSION = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommand's arguments."""
     from tileops.cli.trace.files import add_files
+    from tileops.cli.trace.products import product
     from tileops.cli.trace.shares import share
 
     add_files(parser)
@@ -38,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--minimum", type=share, metavar="SHARE", help="none that could win less of the kernel's span (default: 5%%)"
     )
     parser.add_argument("--depth", type=int, metavar="STAGES", help="the stages that the pipeline was built with")
+    parser.add_argument(
+        "--flops", type=product, metavar="N",
+        help="floating-point operations of the launch, such as 2*1536*2816*4096: tells slow computations",
+    )  # fmt: skip
     parser.add_argument(
         "--fail-on", type=share, metavar="SHARE", help="exit with 1 if a finding could win as much of the kernel's span"
     )
@@ -49,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tileops.cli.progress import progress
     from tileops.cli.trace.files import read, tell
 
-    options = {"depth": arguments.depth}
+    options = {"depth": arguments.depth, "flops": arguments.flops}
     if arguments.minimum is not None:
         options["minimum"] = arguments.minimum
     found: list[tuple[Path, list[Finding]]] = []

@@ -67,6 +67,7 @@ class Facts:
         depth: the stages that the pipeline was built with, if known.
         roles: words that tell what a range does, by role, see :mod:`.roles`.
         least_cycles: what computing ranges need at least, by name.
+        flops: floating-point operations of the whole launch, if known.
     """
 
     def __init__(
@@ -76,8 +77,10 @@ class Facts:
         depth: int | None,
         roles: Mapping[str, Collection[str]] | None,
         least_cycles: Mapping[str, float] | None,
+        flops: float | None = None,
     ):
         self.timeline, self.minimum, self.least_cycles = timeline, minimum, dict(least_cycles or {})
+        self.flops = flops
         self.summary = Summary(timeline, depth)
         self._words = words_of(roles)
         self._told = frozenset(roles or ())

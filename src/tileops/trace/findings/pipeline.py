@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ..statistics.lanes import stretches
 from .facts import Edge, Facts, Waited
 from .finding import Finding
+from .rates import flop_a_cycle
 from .roles import COMPUTE, LOAD, WAIT
 
 # A consumer that waits in fewer of its iterations has slow outliers, not a slow producer.
@@ -47,6 +49,12 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
         yield _starved(facts, edge, at, waited, groups)
         return
     held_back = facts.producer_waits(edge)
+    rate = _rate(facts, consumer)
+    if rate is not None:
+        win = facts.steady_share[consumer] * (1 - rate)
+        if held_back >= _HELD_BACK and win >= max(facts.minimum, _LEAST_OTHER):
+            yield _slow(facts, edge, dst, groups, rate, win)
+        return
     other = _other_work(facts, dst)
     if held_back >= _HELD_BACK and other is not None and other >= max(facts.minimum, _LEAST_OTHER):
         named = [number for number in facts.of_group(producer) if number in facts.waits]
@@ -64,6 +72,41 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
             figures={"producer_waits": held_back, "consumer_other": other},
             ranges=tuple(facts.names[number] for number in (*named, dst)),
         )
+
+
+def _rate(facts: Facts, group: str) -> float | None:
+    """The part of the tensor cores' rate that a consumer computes at in its steady state; None if that is not known.
+
+    All operations of the launch count as done in the consumers' loops, and CTAs that share an SM share its tensor
+    cores. Of a loop that is as fast as it can be, edges of the steady state may give a little more than 1.
+    """
+    device_rate = flop_a_cycle(facts.timeline.meta.get("device"))
+    phases, load, ctas = facts.summary.phases.where(group=group), facts.summary.load, facts.timeline.ctas
+    if facts.flops is None or device_rate is None or not len(phases) or not facts.whole_launch:
+        return None
+    at_once = float((ctas["end_ns"] - ctas["begin_ns"]).sum() / load["busy_ns"].sum())
+    (phase,) = phases
+    done = facts.flops / len(ctas) * (phase.last - phase.first + 1) / phase.iterations
+    rate = done * at_once / (phase.steady * device_rate)
+    return min(rate, 1.0) if math.isfinite(rate) else None
+
+
+def _slow(facts: Facts, edge: Edge, dst: int, groups: set[str], rate: float, win: float) -> Finding:
+    """A consumer that computes more slowly than tensor cores can, and keeps its producer waiting."""
+    producer, consumer, held_back = facts.group_of(edge.src), facts.group_of(dst), facts.producer_waits(edge)
+    named = [number for number in facts.of_group(producer) if number in facts.waits]
+    return facts.finding(
+        "producer-held-back",
+        seen=f"{producer} waits {held_back:.0%} of the time for {consumer}, which computes at {rate:.0%} of the tensor "
+        "cores' rate in its steady state",
+        win=win,
+        groups=groups,
+        roles=(WAIT,) if _by_name(facts, producer) else (),
+        next=f"look at what {consumer} does beside its matrix multiplications, and at how wide and how many at once "
+        "these are",
+        figures={"producer_waits": held_back, "rate": rate},
+        ranges=tuple(facts.names[number] for number in (*named, dst)),
+    )
 
 
 def _starved(facts: Facts, edge: Edge, at: int, waited: Waited, groups: set[str]) -> Finding:
