@@ -23,6 +23,7 @@ import tileops
 from tileops.cli.main import main
 from tileops.cli.trace import COMMANDS
 from tileops.cli.trace.findings import VERSION as FINDINGS_VERSION
+from tileops.cli.trace.products import product
 from tileops.cli.trace.shares import share
 from tileops.cli.trace.summary import LONG, TABLES
 from tileops.cli.trace.summary import VERSION as SUMMARY_VERSION
@@ -33,8 +34,9 @@ from tileops.trace.recording import Recording
 
 RECORDINGS = Path(__file__).parent / "recordings"
 GEMM = Path(tileops.__file__).parent / "recordings" / "gemm_h200.tltrace"
-GOOD, ONE_STAGE, SLOW_PRODUCER, TAIL = (
-    RECORDINGS / f"gemm_{name}.tltrace" for name in ("good", "one-stage", "slow-producer", "wave-and-a-bit")
+GOOD, ONE_STAGE, SLOW_PRODUCER, SLOW_CONSUMER, TAIL = (
+    RECORDINGS / f"gemm_{name}.tltrace"
+    for name in ("good", "one-stage", "slow-producer", "slow-consumer", "wave-and-a-bit")
 )
 STEERING = "\x1b[2J\x07\u202e\udcff"
 
@@ -186,9 +188,9 @@ def test_depth_and_compensation(ran: Ran) -> None:
     assert [row["total"] for row in strict(out)["files"][0]["tables"]["ranges"]] == ranges["total"].tolist()
     assert ranges["total"].sum() < timeline_of(GOOD).summary().ranges["total"].sum()
     for command in ("summary", "findings"):
-        status, out, err = ran(command, GOOD, "--depth", "0")
-        assert (status, out) == (2, "")
-        assert err.startswith("tileops: depth must be the number of the pipeline's stages")
+        status, _, err = ran(command, GOOD, "--depth", "0")
+        assert status == 2
+        assert "depth must be the number of the pipeline's stages" in err
         status, _, err = ran(command, GOOD, "--depth", "four")
         assert status == 2
         assert "--depth" in err
@@ -245,6 +247,42 @@ def test_what_is_about_the_recording_does_not_fail(ran: Ran) -> None:
     assert wins[0] > 0.3
     assert wins[1:] == [0.0]
     assert ran("findings", ONE_STAGE, "--minimum", "60%", "--fail-on", "0%")[0] == 0
+
+
+def test_operations_tell_a_slow_computation(ran: Ran, tmp_path: Path) -> None:
+    assert ran("findings", SLOW_CONSUMER)[1].endswith("\nno findings\n")
+    wanted = [one.as_dict() for one in timeline_of(SLOW_CONSUMER).findings(flops=2 * 1536 * 2816 * 4096)]
+    for text in ("2*1536*2816*4096", "2 * 1536 * 2816 * 4096", "35433480192", "3.5433480192e10"):
+        status, out, _ = ran("findings", SLOW_CONSUMER, "--flops", text, "--fail-on", "50%", "--json")
+        assert status == 1
+        assert strict(out)["files"][0]["findings"] == json.loads(json.dumps(wanted))
+    assert ran("findings", GOOD, "--flops", "2*1536*2816*4096")[1].endswith("\nno findings\n")
+    # A file of another device does not keep the others back.
+    recording = Recording.load(GOOD)
+    Recording(recording.lines, recording.table, {**recording.meta, "device": "an RTX"}).save(tmp_path / "rtx.tltrace")
+    status, out, err = ran("findings", tmp_path / "rtx.tltrace", GOOD, "--flops", "2*1536*2816*4096")
+    assert (status, out) == (2, f"{GOOD}\nno findings\n")
+    assert re.fullmatch(r"tileops: \S+rtx\.tltrace: findings: flops needs a device of known rate .*\n", err)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("7", 7), ("2*3*4", 24), (" 2 * 3 ", 6), ("1.5*2", 3), ("1e3*2", 2000), ("2.5E+2", 250)]
+)
+def test_products(text: str, value: float) -> None:
+    assert product(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "*", "2*", "*2", "2**3", "2x3", "-1", "2*-3", "0", "2*0", "1e400", "1e300*1e300", "nan", "inf", "1_000",
+     "0x10", "2+3", "(2)", "\u0662", "1e-3", ".5", "__import__('os')", "1e3e3"],
+)  # fmt: skip
+def test_bad_products(text: str, ran: Ran) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is no number of operations"):
+        product(text)
+    status, out, err = ran("findings", GOOD, f"--flops={text}")
+    assert (status, out) == (2, "")
+    assert "is no number of operations: write 2*1536*2816*4096 or 3.5e10" in err
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tileops.cli.printable import printable, printable_lines
 from tileops.trace.errors import TraceError
 
 if TYPE_CHECKING:
     from tileops.trace.findings import Finding
+    from tileops.trace.timeline import Timeline
 
 HELP = "say what the kernel suffers from"
 EXAMPLES = """\
@@ -63,9 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         for done, path in enumerate(arguments.files):
             report(done, path.name, 0.0)
             try:
-                found.append((path, read(path)[1].findings(**options)))
-            except ValueError as error:
-                raise TraceError(str(error)) from error
+                _, timeline = read(path)
+                found.append((path, _findings(path, timeline, options)))
             except (TraceError, OSError) as error:
                 tell(error)
     if arguments.json:
@@ -79,3 +79,15 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     wins = [finding.win for _, findings in found for finding in findings]
     return int(arguments.fail_on is not None and any(win > 0 and win >= arguments.fail_on for win in wins))
+
+
+def _findings(path: Path, timeline: Timeline, options: dict[str, Any]) -> list[Finding]:
+    """A file's findings.
+
+    Raises:
+        TraceError: naming the file, if an option does not suit it.
+    """
+    try:
+        return timeline.findings(**options)
+    except (TraceError, ValueError) as error:
+        raise TraceError(f"{path}: {error}") from error
