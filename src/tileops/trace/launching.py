@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import platform
 import re
 from collections.abc import Iterator
@@ -79,14 +80,26 @@ def arguments(compiled: Any) -> str:
 
 
 def launch_meta(compiled: Any, slots: Any) -> dict[str, Any]:
-    """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``."""
-    versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    size = slots.numel() * slots.element_size()
+    """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``.
+
+    ``rank`` is there only where processes have ranks.
+    """
+    number = rank()
     return {
-        "arguments": arguments(compiled), "device": device_name(slots), "date": date, "versions": versions,
-        "slots_bytes": size,
-    }  # fmt: skip
+        "arguments": arguments(compiled),
+        "device": device_name(slots),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "versions": {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}},
+        "slots_bytes": slots.numel() * slots.element_size(),
+        "host": platform.node(),
+        **({} if number is None else {"rank": number}),
+    }
+
+
+def rank() -> int | None:
+    """This process's number among those that were launched together, as ``torchrun`` says it; None without that."""
+    text = os.environ.get("RANK", "")
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
 def is_capturing() -> bool:
