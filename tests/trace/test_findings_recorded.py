@@ -27,7 +27,11 @@ FAULTS = {
     "slow-consumer": ("producer-held-back", FLOPS),
     "wave-and-a-bit": ("tail-wave", 2 * 1536 * 3072 * 4096),
 }
-GOOD = {RECORDINGS / "gemm_good.tltrace": FLOPS, SHIPPED: 2 * 4096**3}
+GOOD = {
+    RECORDINGS / "gemm_good.tltrace": FLOPS,
+    RECORDINGS / "gemm_good-waves.tltrace": 3 * FLOPS,
+    SHIPPED: 2 * 4096**3,
+}
 
 
 def recorded(name: str) -> Timeline:
@@ -63,6 +67,17 @@ def test_the_rate_is_that_of_an_iteration() -> None:
     assert found.win == pytest.approx(looped * (1 - rate), abs=0.02)
     assert f"computes at {rate:.0%} of the tensor cores' rate" in found.seen
     assert ("consumer0", "barrier", "wait") in found.ranges
+
+
+def test_waiting_costs_no_more_than_the_tensor_cores_rate_leaves() -> None:
+    timeline = recorded("slow-producer")
+    (found,) = timeline.findings()
+    (bounded,) = timeline.findings(flops=FLOPS)
+    assert bounded.figures["rate"] < 0.5
+    assert bounded.win <= found.win
+    assert bounded.win <= 1 - bounded.figures["rate"]
+    # As if the tensor cores were busy all the same.
+    assert timeline.findings(flops=FLOPS / bounded.figures["rate"]) == []
 
 
 @pytest.mark.parametrize(("part", "speaks"), [(1.0, False), (0.95, False), (0.7, True), (0.3, True)])

@@ -590,7 +590,7 @@ def test_a_graph_on_a_gpu_is_dumped_after_each_replay(tracer: Trace) -> None:
         a.fill_(value)
         captured.replay()
         assert b.tolist() == [2 * value] * 4
-        timeline = launch.decode(tracer)
+        _, timeline = launch.decode(tracer, 1)
         assert timeline.slices.payload.tolist() == [0.0, 1.0, 2.0, 3.0]
         begins.append(int(tracer.fetch(compiled, launch.slots).lines[0, 3]))
         assert len(tracer.flush()) == 1

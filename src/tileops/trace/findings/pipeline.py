@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,11 +47,18 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
     at = int(np.argmin([waited.share for waited in waits]))
     waited, dst = waits[at], edge.dst[at]
     producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
+    rate = _rate(facts, consumer)
     if waited.share >= facts.minimum and waited.often >= _OFTEN:
-        yield _starved(facts, edge, at, waited, groups)
+        found = _starved(facts, edge, at, waited, groups)
+        if rate is not None:
+            # A consumer that waits can still keep the tensor cores busy, with what it issued before. Three stages in
+            # place of four made the production GEMM's wait 25% of the time, and the kernel no slower (0.3%).
+            win = min(found.win, facts.steady_share[consumer] * (1 - rate))
+            found = replace(found, win=win, figures={**found.figures, "rate": rate})
+        if found.win >= facts.minimum:
+            yield found
         return
     held_back = facts.producer_waits(edge)
-    rate = _rate(facts, consumer)
     if rate is not None:
         win = facts.steady_share[consumer] * (1 - rate)
         if held_back >= _HELD_BACK and win >= max(facts.minimum, _LEAST_OTHER):
