@@ -1,0 +1,1 @@
+"""The first look from outside."""
