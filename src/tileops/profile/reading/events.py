@@ -64,7 +64,6 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(list[_Event])
-_LENIENT = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 class Events:
@@ -84,7 +83,7 @@ class Events:
         self._parts: list[np.ndarray] = []
         self._allocations: list[np.ndarray] = []
 
-    def take(self, text: bytes) -> None:
+    def take(self, text: bytes | memoryview) -> None:
         """Adds the events of a JSON list.
 
         Raises:
@@ -121,7 +120,7 @@ class Events:
         ]
         return events, allocations, tracks
 
-    def _lenient(self, text: bytes) -> list[_Event]:
+    def _lenient(self, text: bytes | memoryview) -> list[_Event]:
         """Events one by one, without the fields whose values are of another type than PyTorch's."""
         try:
             values = msgspec.json.decode(text)
