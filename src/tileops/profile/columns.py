@@ -91,6 +91,11 @@ class Trace:
         return self.events[np.isin(self.events["kind"], kinds)]
 
     @property
+    def start(self) -> int:
+        """When the first event begins, in ns: what moments in reports count from."""
+        return int(self.events["begin"][0]) if len(self.events) else 0
+
+    @property
     def has_gpu_activity(self) -> bool:
         """Whether anything ran on a GPU, as far as the trace knows."""
         return bool(np.isin(self.events["kind"], ON_GPU).any())
