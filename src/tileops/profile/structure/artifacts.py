@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..columns import LABEL, OP, OVERHEAD, PYTHON, RUNTIME, Trace
+from .intervals import covered, merge
 from .links import launch_calls, sync_calls
 from .nesting import innermost
 
@@ -139,10 +140,28 @@ def artifacts(trace: Trace) -> list[Artifact]:
 
     The most expensive come first.
     """
+    return _grouped(trace, np.ones(len(trace.events), bool))
+
+
+def inside(trace: Trace, label: str) -> list[Artifact]:
+    """Those that fall inside passages of a label, without the profiler's own."""
+    events = trace.events
+    passages = events[(events["kind"] == LABEL) & (events["name"] == _index(trace, label))]
+    union = merge(passages["begin"], passages["begin"] + passages["duration"])
+    held = np.isin(events["track"], passages["track"])
+    held &= covered(union, events["begin"], events["begin"] + np.maximum(events["duration"], 1)) > 0
+    return [artifact for artifact in _grouped(trace, held) if artifact.kind != PROFILER]
+
+
+def _index(trace: Trace, name: str) -> int:
+    return trace.names.index(name) if name in trace.names else -1
+
+
+def _grouped(trace: Trace, chosen: np.ndarray) -> list[Artifact]:
     events = trace.events
     groups: dict[tuple[str, int], np.ndarray] = {}
     for kind, patterns in ((RUNTIME, _OF_CALLS), (OVERHEAD, _OF_OVERHEAD), (PYTHON, ((COMPILATION, _OF_PYTHON),))):
-        members = events[events["kind"] == kind]
+        members = events[(events["kind"] == kind) & chosen]
         for name in np.unique(members["name"]).tolist():
             matched = next((what for what, pattern in patterns if pattern.search(trace.names[name])), None)
             if matched is not None:

@@ -163,7 +163,9 @@ def labels(trace: Trace) -> list[Label]:
     place: dict[int, tuple[str, ...]] = {}
     for number in order.tolist():  # labels are people's: few, beside the events
         above = place[host.parent[number]] if host.parent[number] >= 0 else ()
-        place[number] = (*above, trace.names[events["name"][host.index[number]]])
+        # The profiler numbers its steps; they are one label.
+        name = trace.names[events["name"][host.index[number]]]
+        place[number] = (*above, "ProfilerStep" if name.startswith("ProfilerStep#") else name)
         path_of[number] = paths.setdefault(place[number], len(paths))
     spelled = list(paths)
 
