@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 import tileops
-from tileops.cli import demo, view
+from tileops.cli import demo, profile, view
 from tileops.trace.errors import TraceError
 
-COMMANDS = {"demo": demo, "view": view}
+COMMANDS = {"demo": demo, "profile": profile, "view": view}
 
 
 def build_parser() -> argparse.ArgumentParser:

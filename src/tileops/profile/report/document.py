@@ -13,6 +13,8 @@ from .units import duration, number, share, size
 
 # Rows of the summary table: as many as PyTorch's own example prints.
 ROWS = 20
+# Gaps shown one by one.
+LONGEST = 3
 
 
 @dataclass(frozen=True)
@@ -172,117 +174,106 @@ def _diagnosis(report: Report) -> Section:
 
 
 def _trace(report: Report) -> Section:
-    found = report.structure
     blocks: list[Paragraph | Table] = []
     if report.trace:
         blocks.append(Paragraph(f"The trace: {report.trace} (ui.perfetto.dev or chrome://tracing show it)."))
-    blocks += _labels(report)
-    if found.sharing:
-        blocks.append(
-            Table(
-                "Host and GPU",
-                _SHARING,
-                [
-                    [
-                        f"{entry.device} {entry.name}".strip(),
-                        *map(duration, (
-                            entry.wall_ns, entry.gpu_ns, entry.cpu_ns, entry.both_ns, entry.neither_ns, entry.copy_ns,
-                            entry.copy_hidden_ns, entry.communication_ns, entry.communication_hidden_ns,
-                        )),
-                    ]
-                    for entry in found.sharing
-                ],
-            )
+    for part in (_labels, _sharing, _streams, _gaps, _queues, _syncs, _artifacts):
+        blocks += part(report)
+    return Section("Trace", blocks)
+
+
+def _sharing(report: Report) -> list[Paragraph | Table]:
+    rows = []
+    for entry in report.structure.sharing:
+        times = (
+            entry.wall_ns, entry.gpu_ns, entry.cpu_ns, entry.both_ns, entry.neither_ns, entry.copy_ns,
+            entry.copy_hidden_ns, entry.communication_ns, entry.communication_hidden_ns,
         )  # fmt: skip
-    if found.streams:
-        blocks.append(
-            Table(
-                "Streams in use",
-                ["GPU", "stream", "kernels", "copies", "busy", "alone"],
-                [
-                    [*map(str, (s.device, s.stream, s.kernels, s.copies)), *map(duration, (s.busy_ns, s.alone_ns))]
-                    for s in found.streams
-                ],
-                2,
-            )
-        )  # fmt: skip
-    for gaps in [*found.gaps, *found.stream_gaps]:
+        rows.append([f"{entry.device} {entry.name}".strip(), *map(duration, times)])
+    return [Table("Host and GPU", _SHARING, rows)] if rows else []
+
+
+def _streams(report: Report) -> list[Paragraph | Table]:
+    rows = [
+        [*map(str, (stream.device, stream.stream, stream.kernels, stream.copies)), duration(stream.busy_ns),
+         duration(stream.alone_ns)]
+        for stream in report.structure.streams
+    ]  # fmt: skip
+    return [Table("Streams in use", ["GPU", "stream", "kernels", "copies", "busy", "alone"], rows, 2)] if rows else []
+
+
+def _gaps(report: Report) -> list[Paragraph | Table]:
+    blocks: list[Paragraph | Table] = []
+    for gaps in [*report.structure.gaps, *report.structure.stream_gaps]:
         where = f"GPU {gaps.device}" + ("" if gaps.stream is None else f", stream {gaps.stream}")
         if not gaps.causes:
             blocks.append(Paragraph(f"{where} had no gaps."))
             continue
-        blocks.append(
-            Table(
-                f"Gaps of {where}: {duration(gaps.idle_ns)} idle",
-                ["cause", "gaps", "total", "median", "longest", "meaning"],
-                [
-                    [g.cause, f"{g.count:,}", *map(duration, (g.total_ns, g.median_ns, g.longest_ns)), g.meaning]
-                    for g in gaps.causes
-                ],
-            )
-        )
-        blocks.append(
-            Table(
-                f"The longest gaps of {where}",
-                ["after", "before", "cause", "at", "length"],
-                [[g.before, g.after, g.cause, duration(g.begin_ns), duration(g.duration_ns)] for g in gaps.longest[:3]],
-                3,
-            )
-        )
-    for queue in found.queues:
-        blocks.append(
-            Paragraph(
-                f"Launch queue of GPU {queue.device}: at most {queue.deepest:,} kernels waited, {queue.mean:.1f} on "
-                f"average; for {queue.empty_share:.0%} of the time none did."
-            )
-        )
-    if found.pipelines:
-        kernels = sum(row.kernels for row in found.pipelines)
-        first = found.pipelines[0]
-        blocks.append(
-            Paragraph(
-                f"{kernels:,} kernels stand in {len(found.pipelines):,} rows of 20 and more that are shorter than "
-                f"10 µs: a pipeline of many small kernels. The longest row has {first.kernels:,}, of {first.names} kinds, "
-                f"{duration(first.median_ns)} each; they ran "
-                f"for {duration(first.busy_ns)} of {duration(first.span_ns)}.",
-                "warn",
-            )
-        )
-    if found.syncs:
-        blocks.append(
-            Table(
-                "Waits of the host with work still to launch",
-                ["call", "inside", "count", "total", "longest"],
-                [
-                    [s.call, s.inside or "no operator or label", str(s.count), *map(duration, (s.total_ns, s.longest_ns))]
-                    for s in found.syncs[:ROWS]
-                ],
-                2,
-            )
-        )  # fmt: skip
-    elif found.launches.count:
-        blocks.append(Paragraph("The host waited for no GPU while it had work to launch."))
-    if found.artifacts:
-        blocks.append(
-            Table(
-                "Inside the trace, though a warm-up should have done it",
-                ["kind", "what", "count", "total", "first at"],
-                [
-                    [a.kind, a.name, f"{a.count:,}", duration(a.total_ns), duration(a.first_ns)]
-                    for a in found.artifacts[:ROWS]
-                ],
-                2,
-            )
-        )
-    blocks += [
+        rows = [
+            [g.cause, f"{g.count:,}", *map(duration, (g.total_ns, g.median_ns, g.longest_ns)), g.meaning]
+            for g in gaps.causes
+        ]
+        headings = ["cause", "gaps", "total", "median", "longest", "meaning"]
+        blocks.append(Table(f"Gaps of {where}: {duration(gaps.idle_ns)} idle", headings, rows))
+        rows = [
+            [g.before, g.after, g.cause, duration(g.begin_ns), duration(g.duration_ns)] for g in gaps.longest[:LONGEST]
+        ]
+        headings = ["after", "before", "cause", "at", "length"]
+        blocks.append(Table(f"The longest gaps of {where}", headings, rows, 3))
+    return blocks
+
+
+def _queues(report: Report) -> list[Paragraph | Table]:
+    blocks: list[Paragraph | Table] = [
         Paragraph(
-            f"The first passage through {entry.label} took {duration(entry.first_ns)}, the median of the other "
-            f"{entry.calls - 1} is {duration(entry.median_ns)}: the warm-up did not cover it.",
-            "warn",
+            f"Launch queue of GPU {queue.device}: at most {queue.deepest:,} kernels waited, {queue.mean:.1f} on "
+            f"average; for {queue.empty_share:.0%} of the time none did."
         )
-        for entry in found.outliers
+        for queue in report.structure.queues
     ]
-    return Section("Trace", blocks)
+    rows = report.structure.pipelines
+    if rows:
+        first = rows[0]
+        text = (
+            f"{sum(row.kernels for row in rows):,} kernels stand in {len(rows):,} rows of 20 and more that are shorter "
+            f"than 10 µs: a pipeline of many small kernels. The longest row has {first.kernels:,}, of {first.names} "
+            f"kinds, {duration(first.median_ns)} each; they ran for {duration(first.busy_ns)} of "
+            f"{duration(first.span_ns)}."
+        )
+        blocks.append(Paragraph(text, "warn"))
+    return blocks
+
+
+def _syncs(report: Report) -> list[Paragraph | Table]:
+    found = report.structure
+    if not found.syncs:
+        text = "The host waited for no GPU while it had work to launch."
+        return [Paragraph(text)] if found.launches.count else []
+    rows = [
+        [sync.call, sync.inside or "no operator or label", f"{sync.count:,}", duration(sync.total_ns),
+         duration(sync.longest_ns)]
+        for sync in found.syncs[:ROWS]
+    ]  # fmt: skip
+    title = "Waits of the host with work still to launch"
+    return [Table(title, ["call", "inside", "count", "total", "longest"], rows, 2)]
+
+
+def _artifacts(report: Report) -> list[Paragraph | Table]:
+    blocks: list[Paragraph | Table] = []
+    rows = [
+        [a.kind, a.name, f"{a.count:,}", duration(a.total_ns), duration(a.first_ns)]
+        for a in report.structure.artifacts[:ROWS]
+    ]
+    if rows:
+        title = "Inside the trace, though a warm-up should have done it"
+        blocks.append(Table(title, ["kind", "what", "count", "total", "first at"], rows, 2))
+    for entry in report.structure.outliers:
+        text = (
+            f"The first passage through {entry.label} took {duration(entry.first_ns)}, the median of the other "
+            f"{entry.calls - 1} is {duration(entry.median_ns)}: the warm-up did not cover it."
+        )
+        blocks.append(Paragraph(text, "warn"))
+    return blocks
 
 
 def _labels(report: Report) -> list[Paragraph | Table]:

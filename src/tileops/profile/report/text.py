@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -18,12 +19,19 @@ _STYLES = {"plain": "", "warn": "yellow", "lead": "bold", "code": "cyan"}
 # Wide enough that no figure is broken into lines; names are cut.
 WIDTH = 150
 _LONGEST_NAME = 64
+# Columns of sentences, which are broken into lines rather than cut.
+_PROSE = ("", "meaning", "source")
 
 
 def renderable(report: Report) -> Group:
     """The report, for a Rich console."""
+    return sections_renderable(document(report))
+
+
+def sections_renderable(sections: Sequence[Section]) -> Group:
+    """Sections, for a Rich console."""
     parts: list[RenderableType] = []
-    for section in document(report):
+    for section in sections:
         parts += [Rule(Text(section.title, "bold"), align="left"), *_blocks(section), Text("")]
     return Group(*parts)
 
@@ -56,7 +64,8 @@ def _table(block: Table) -> RenderableType:
         table.add_column(Text(heading), justify="right" if figures and not bare else "left", overflow="fold")
     for row in block.rows:
         # Text, since names may hold what Rich takes for markup.
-        table.add_row(*(Text(shortened(cell)) for cell in row))
+        cells = zip(block.headings, row)
+        table.add_row(*(Text(cell if heading in _PROSE else shortened(cell)) for heading, cell in cells))
     return table
 
 
