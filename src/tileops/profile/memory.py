@@ -96,7 +96,8 @@ def _of(trace: Trace, own: np.ndarray) -> Memory:
     begin = int(running[0] - own["bytes"][0])
     peak = int(np.argmax(running))
     gets = own["bytes"] > 0
-    operators = _enclosing(trace, own, (OP, LABEL), ())
+    operators = _enclosing(trace, own, (OP,), ())
+    operators = np.where(operators >= 0, operators, _enclosing(trace, own, (LABEL,), ()))
     lines = _enclosing(trace, own, (PYTHON,), _NOT_THE_USERS)
     reserved = int(own["reserved"].max())
     return Memory(

@@ -100,7 +100,9 @@ def profile(
         if of_flops.get(name) is None and (found := count_flops(work)) is not None:
             of_flops[name] = found
             counted.add(name)
-    calls = _back_to_back(named, warmed, device)
+    calls = _back_to_back(named, warmed, device, missing)
+    if not named:
+        raise ProfileError("No candidate is left to profile. " + " ".join(missing))
     graphs = _replayed(named, warmed, device, missing) if graph else {}
 
     trace = _profiled(named, device, repeats, cold_l2, memory, with_stack, missing)
@@ -177,14 +179,25 @@ def _or_out_of_memory(name: str, error: Exception, missing: list[str]) -> None:
     raise ProfileError(f"candidate {name!r} failed: {type(error).__name__}: {error}") from error
 
 
-def _back_to_back(named: Mapping[str, Work], warmed: Mapping[str, Warmup], device: Device) -> dict[str, Times | None]:
-    """A call's time when calls follow each other, candidates in turns, without a profiler."""
+def _back_to_back(
+    named: dict[str, Work], warmed: Mapping[str, Warmup], device: Device, missing: list[str]
+) -> dict[str, Times | None]:
+    """A call's time when calls follow each other, candidates in turns, without a profiler.
+
+    A candidate that runs out of memory is noted and taken from ``named``.
+    """
     samples: dict[str, list[float]] = {name: [] for name in named}
     calls = {name: _calls(warmed[name].typical_ns) for name in named}
     for names in _turns(list(named), _ROUNDS):
         for name in names:
+            if name not in named:
+                continue
             device.wait()
-            samples[name].append(device.time(named[name], calls[name]))
+            try:
+                samples[name].append(device.time(named[name], calls[name]))
+            except Exception as error:
+                _or_out_of_memory(name, error, missing)
+                del named[name]
     return {name: Times.of(taken) for name, taken in samples.items()}
 
 
@@ -359,7 +372,7 @@ def _setup(
 
     found = [
         ("device", device.name),
-        ("PyTorch", torch.__version__),
+        ("PyTorch", str(torch.__version__)),
         ("type", dtype_name(dtype)),
         ("profiled calls", f"{repeats} of each candidate, in turns"),
         ("L2 between them", "emptied" if cold_l2 and device.gpu else "as the calls leave it"),
