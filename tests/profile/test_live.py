@@ -126,7 +126,8 @@ def test_running_out_of_memory_later():
 
     report = profile({"first": while_profiled, "second": while_timed, "third": lambda: None}, repeats=5, warmup=10)
     assert [candidate.name for candidate in report.candidates] == ["first", "third"]
-    assert [text.split()[0] for text in report.missing[:6]] == ["second", *["first"] * 5]
+    assert [text.split()[0] for text in report.missing[:2]] == ["second", "first"]
+    assert sum("ran out" in text for text in report.missing) == 2
 
 
 def test_one_callable_has_its_name():

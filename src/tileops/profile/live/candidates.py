@@ -124,7 +124,7 @@ def profile(
     return Report(
         objective=objective or _objective(list(named)),
         setup=_setup(device, dtype, top, repeats, cold_l2, graph),
-        missing=[*missing, *known],
+        missing=list(dict.fromkeys([*missing, *known])),
         candidates=_ranked(results),
         steps=None,
         answers=answers(structure),
