@@ -109,10 +109,10 @@ def test_without_a_gpu():
 
 
 def test_more_than_the_memory_gives_came_from_l2():
-    verdict = diagnose(work(io=1.06))
+    verdict = diagnose(work(io=1.06, target="tileops profile m:f"))
     assert (verdict.bound, verdict.strength) == (IO, "provisional")
     assert any("served from L2" in text for text in verdict.evidence)
-    assert "--cold-l2" in verdict.command
+    assert verdict.command == "tileops profile m:f --cold-l2"
     assert diagnose(work(io=1.03)).strength == "strong"
 
 

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -310,6 +311,34 @@ def test_tensorboards_names(tmp_path):
             torch.ones(3)
             loop.step()
     assert loop.traces[0].endswith(".pt.trace.json.gz")
+
+
+def test_a_snapshot_is_left_after_running_out_of_memory(monkeypatch, tmp_path):
+    """The calls that PyTorch would get on a GPU."""
+    from pathlib import Path
+
+    from tileops.profile.live import recording
+
+    class Allocator:
+        history: ClassVar[list] = []
+
+        def _record_memory_history(self, **options):
+            self.history.append(options)
+
+        def _dump_snapshot(self, path):
+            Path(path).write_bytes(b"snapshot")
+
+    monkeypatch.setattr(recording, "_allocator", Allocator)
+    monkeypatch.setattr(Device, "wait", lambda self: None)
+    paths: list = []
+    with contextlib.suppress(torch.OutOfMemoryError):
+        with recording.recorded(GPU, True, False) as paths:
+            torch.ones(4)
+            raise torch.OutOfMemoryError("full")
+    assert [path.name for path in paths] == ["trace.json.gz", "memory_snapshot.pickle"]
+    assert Allocator.history == [{"max_entries": 100_000}, {"enabled": None}]
+    report = replace(report_on(read_trace(paths[0])), files=[str(paths[1])])
+    assert "memory_snapshot.pickle" in {Path(path).name for path in report.save(str(tmp_path / "out"))}
 
 
 def allocations(maker: Maker, sizes: list[tuple[float, int, int]], **arguments) -> None:

@@ -236,7 +236,7 @@ def _without_gpu(measured: Measured) -> Verdict:
         ("No time on a GPU was measured.",),
         ("A profile on a machine with a GPU, with ProfilerActivity.CUDA and no other profiler attached.",),
         "Profile on the GPU. Until then only the host's side of the work is known.",
-        f"tileops profile {measured.target.removeprefix('python ')}",
+        measured.target,
     )
 
 
@@ -277,8 +277,9 @@ def _waiting(measured: Measured, found: Rates) -> Verdict | None:
         found,
         tuple(evidence),
         ("Larger kernels, or fewer: batching, fusion.", "The same work replayed from a CUDA graph."),
-        "Capture the work in a CUDA graph, fuse the small kernels, or give each launch more to do.",
-        f"tileops profile {measured.target.removeprefix('python ')} --graph",
+        "Capture the work in a CUDA graph (graph=True measures what that gives), fuse the small kernels, or give each "
+        "launch more to do.",
+        _again(measured, "--graph"),
         proof,
     )
 
@@ -333,7 +334,7 @@ def _near_a_peak(measured: Measured, found: Rates, time: float) -> Verdict | Non
             (*evidence, "That is more than the memory can give: part of it was served from L2, so the rate is L2's."),
             ("A cold L2 between calls, or operands larger than L2.", *change),
             "Measure with a cold L2 (cold_l2=True) to see the memory's part.",
-            f"tileops profile {measured.target.removeprefix('python ')} --cold-l2",
+            _again(measured, "--cold-l2"),
         )  # fmt: skip
     strength = STRONG if strong else WEAK
     if key == "vector" and found.matrix is not None:
@@ -401,7 +402,7 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
         step, command = "Measure this GPU's ceilings, and profile again.", "tileops profile peaks"
     elif missing:
         step = "Say how many operations and bytes the work needs, and profile again."
-        command = f"tileops profile {measured.target.removeprefix('python ')}"
+        command = measured.target
     else:
         step = (
             "Timing has said what it can. Look at the generated code for the path it took, then at the hardware's "
@@ -418,6 +419,11 @@ def ncu_command(kernel: str, target: str) -> str:
     name = kernel.split("<")[0].split("(")[0].split("::")[-1].split(" ")[-1].strip()
     chosen = f' --kernel-name "regex:{name}"' if name else ""
     return f"ncu --set full{chosen} --launch-skip 2 --launch-count 1 -o {name or 'profile'} {target}"
+
+
+def _again(measured: Measured, option: str) -> str:
+    """The same profile with another option, where the command line made it."""
+    return f"{measured.target} {option}" if measured.target.startswith("tileops profile ") else ""
 
 
 def _verdict(

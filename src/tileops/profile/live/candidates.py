@@ -15,6 +15,7 @@ from ..columns import Trace
 from ..diagnosis import Measured, diagnose
 from ..errors import ProfileError
 from ..facts import Candidate, Report, Times
+from ..kernel_names import uses_tensor_cores
 from ..memory import memory as read_memory
 from ..peaks import Ceilings, ceilings, dtype_name
 from ..reading import read_trace
@@ -105,7 +106,7 @@ def profile(
         raise ProfileError("No candidate is left to profile. " + " ".join(missing))
     graphs = _replayed(named, warmed, device, missing) if graph else {}
 
-    trace = _profiled(named, device, repeats, cold_l2, memory, with_stack, missing)
+    trace, files = _profiled(named, device, repeats, cold_l2, memory, with_stack, missing)
     structure = _without_own(analyze(trace))
     if reason := no_cuda_activity(device, trace.has_gpu_activity):
         missing.append(reason)
@@ -132,6 +133,7 @@ def profile(
         structure=structure,
         memory=read_memory(trace) if memory else [],
         trace=trace.path,
+        files=files,
     )
 
 
@@ -241,8 +243,8 @@ def _replayed(
 def _profiled(
     named: dict[str, Work], device: Device, repeats: int, cold_l2: bool, memory: bool, with_stack: bool,
     missing: list[str],
-) -> Trace:  # fmt: skip
-    """The trace of calls in turns."""
+) -> tuple[Trace, list[str]]:  # fmt: skip
+    """The trace of calls in turns, and further files."""
     from torch.profiler import record_function
 
     flush = _flusher(device) if cold_l2 and device.gpu else None
@@ -263,7 +265,7 @@ def _profiled(
                     device.wait()
     if not paths:
         raise ProfileError("PyTorch's profiler wrote no trace; is another one active in this process?")
-    return read_trace(paths[0])
+    return read_trace(paths[0]), [str(path) for path in paths[1:]]
 
 
 def _flusher(device: Device) -> Work:
@@ -306,7 +308,7 @@ def _measured(
     launching = Times.of([float(passage.launch_ns) for passage in passages]) if on_gpu else None
     launch_ns = launching.median_ns if launching else None
     label = next((label for label in labels(trace) if label.path == (name,)), None)
-    longest = label.kernel_names[0] if label is not None and label.kernel_names else ""
+    names = label.kernel_names if label is not None else ()
     candidate = Candidate(
         name, warmed.first_ns, warmed.count, warmed.settled, call, gpu, cpu, graph_ns, kernels, launch_ns, flops,
         bytes_moved, sorted(counted), None if doubts else 0, [*notes, *doubts],
@@ -329,7 +331,8 @@ def _measured(
         cold_l2=cold_l2,
         l2_bytes=device.l2_bytes,
         doubts=tuple(doubts),
-        kernel=longest,
+        kernel=names[0] if names else "",
+        tensor_cores=uses_tensor_cores(names),
         target=target,
     )
     return candidate, measured
@@ -388,5 +391,6 @@ def _setup(
             )
             if value is not None
         )  # fmt: skip
+        found.append(("gaps in the trace", "those between calls are the measurement's own: the host waits there"))
         found.append(("peaks", f"{known or 'unknown'}; {top.source}"))
     return found

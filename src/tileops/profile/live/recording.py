@@ -13,6 +13,8 @@ from .device import Device
 
 # Labels of what measuring itself does: its waits and gaps are none of the work's.
 OWN = "tileops: "
+# What the snapshot keeps: the last so many allocations and frees, so that a long run leaves a file of bounded size.
+_SNAPSHOT_EVENTS = 100_000
 
 
 def activities(device: Device) -> list[Any]:
@@ -54,7 +56,11 @@ def _has_cuda() -> bool:
 
 @contextlib.contextmanager
 def recorded(device: Device, memory: bool, with_stack: bool) -> Iterator[list[Path]]:
-    """Profiles what runs inside; the list then holds the trace's path. The file is the caller's to keep or delete."""
+    """Profiles what runs inside.
+
+    The list then holds the trace's path, and with ``memory`` on a GPU that of the allocator's snapshot, which
+    https://pytorch.org/memory_viz draws; also where the work ended in an exception. The files are the caller's.
+    """
     from torch.profiler import profile
 
     paths: list[Path] = []
@@ -62,6 +68,10 @@ def recorded(device: Device, memory: bool, with_stack: bool) -> Iterator[list[Pa
         # That there is no CUDA is said by the report.
         warnings.filterwarnings("ignore", module="torch.profiler")
         profiler = profile(activities=activities(device), profile_memory=memory, with_stack=with_stack or memory)
+        folder = Path(tempfile.mkdtemp(prefix="tileops-profile-"))
+        snapshot = memory and device.gpu
+        if snapshot:
+            _allocator()._record_memory_history(max_entries=_SNAPSHOT_EVENTS)
         try:
             with profiler:
                 yield paths
@@ -69,6 +79,16 @@ def recorded(device: Device, memory: bool, with_stack: bool) -> Iterator[list[Pa
         finally:
             # Also after an exception: what led there is what one wants to see.
             with contextlib.suppress(RuntimeError):
-                path = Path(tempfile.mkdtemp(prefix="tileops-profile-")) / "trace.json.gz"
-                profiler.export_chrome_trace(str(path))
-                paths.append(path)
+                profiler.export_chrome_trace(str(folder / "trace.json.gz"))
+                paths.append(folder / "trace.json.gz")
+            if snapshot:
+                with contextlib.suppress(RuntimeError, OSError):
+                    _allocator()._dump_snapshot(str(folder / "memory_snapshot.pickle"))
+                    paths.append(folder / "memory_snapshot.pickle")
+                _allocator()._record_memory_history(enabled=None)
+
+
+def _allocator() -> Any:
+    import torch
+
+    return torch.cuda.memory

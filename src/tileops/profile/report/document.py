@@ -177,6 +177,8 @@ def _trace(report: Report) -> Section:
     blocks: list[Paragraph | Table] = []
     if report.trace:
         blocks.append(Paragraph(f"The trace: {report.trace} (ui.perfetto.dev or chrome://tracing show it)."))
+    if report.files:
+        blocks.append(Paragraph(f"Further files: {', '.join(report.files)}"))
     for part in (_labels, _sharing, _streams, _gaps, _queues, _syncs, _artifacts):
         blocks += part(report)
     return Section("Trace", blocks)

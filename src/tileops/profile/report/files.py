@@ -28,6 +28,13 @@ def save(report: Report, folder: str) -> list[str]:
                 _copy(source, trace)
             written.append(trace)
             report = replace(report, trace=str(trace))
+        others = []
+        for path in map(Path, report.files):
+            if path.exists() and path.resolve().parent != place.resolve():
+                shutil.copyfile(path, place / path.name)
+            others.append(str(place / path.name) if (place / path.name).exists() else str(path))
+        written += [Path(other) for other in others if Path(other).parent == place]
+        report = replace(report, files=others)
         for name, content in (
             ("report.txt", to_text(report).encode("utf-8", "replace")),
             ("report.json", to_json(report)),

@@ -126,7 +126,7 @@ def table(trace: Trace) -> list[Row]:
     has_gpu = trace.has_gpu_activity
     rows = []
     kinds = events["kind"][host.index].astype(np.int64)
-    keys, group = np.unique(kinds << 32 | events["name"][host.index], return_inverse=True)
+    keys, group = np.unique(kinds << 32 | _unnumbered(trace)[events["name"][host.index]], return_inverse=True)
     # Of a name inside itself, only the outer one counts.
     outer = ~_within_same(host.parent, group)
 
@@ -139,7 +139,10 @@ def table(trace: Trace) -> list[Row]:
     )  # fmt: skip
     for key, calls, own, total, own_gpu, all_gpu in zip(keys.tolist(), *(column.tolist() for column in sums)):
         gpu = (own_gpu, all_gpu) if has_gpu else (None, None)
-        rows.append(Row(trace.names[key & 0xFFFFFFFF], KINDS[key >> 32], calls, own, total, *gpu))
+        name = trace.names[key & 0xFFFFFFFF]
+        # As PyTorch's table has it.
+        name = "ProfilerStep*" if name.startswith("ProfilerStep#") else name
+        rows.append(Row(name, KINDS[key >> 32], calls, own, total, *gpu))
     for kind in ON_GPU:
         own_events = events[events["kind"] == kind]
         names, group = np.unique(own_events["name"], return_inverse=True)
@@ -148,6 +151,14 @@ def table(trace: Trace) -> list[Row]:
             rows.append(Row(trace.names[name], KINDS[kind], calls, 0, 0, int(time), int(time)))
     rows.sort(key=lambda row: (-(row.self_cuda_ns or 0), -row.self_cpu_ns, row.name))
     return rows
+
+
+def _unnumbered(trace: Trace) -> np.ndarray:
+    """The index of each name; of the profiler's steps, the first one's for all."""
+    index = np.arange(len(trace.names), dtype=np.int64)
+    steps = [place for place, name in enumerate(trace.names) if name.startswith("ProfilerStep#")]
+    index[steps] = steps[0] if steps else 0
+    return index
 
 
 def labels(trace: Trace) -> list[Label]:
