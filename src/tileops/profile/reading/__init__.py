@@ -20,7 +20,7 @@ __all__ = ["read_trace"]
 def read_trace(path: str | os.PathLike[str], progress: Callable[[int, int], None] | None = None) -> Trace:
     """Reads a Chrome trace that ``torch.profiler`` exported, plain or gzipped.
 
-    The file is read in pieces: what stays in memory are the columns, 54 bytes an event.
+    The file is read in pieces: what stays in memory are the columns, 55 bytes an event.
 
     Args:
         path: the file.

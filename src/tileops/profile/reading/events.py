@@ -106,9 +106,10 @@ class Events:
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, list[Track]]:
         """All events by their beginning, the longer ones first; all allocations; the tracks."""
-        events = np.concatenate(self._parts) if self._parts else np.zeros(0, EVENTS)
-        self._parts.clear()
-        events = events[np.lexsort((-events["duration"], events["begin"]))]
+        events = self._joined()
+        order = np.lexsort((-events["duration"], events["begin"]))
+        for column in EVENTS.names or ():  # one after the other: the whole table twice is what a large trace lacks
+            events[column] = events[column][order]
         allocations = np.concatenate(self._allocations) if self._allocations else np.zeros(0, ALLOCATIONS)
         allocations = allocations[np.argsort(allocations["time"], kind="stable")]
         processes = self._named["process_name"] | {
@@ -119,6 +120,16 @@ class Events:
             for pid, tid in self._tracks
         ]
         return events, allocations, tracks
+
+    def _joined(self) -> np.ndarray:
+        """All parts as one; each is let go as soon as it is copied."""
+        events = np.empty(sum(map(len, self._parts)), EVENTS)
+        end = len(events)
+        while self._parts:
+            part = self._parts.pop()
+            events[end - len(part) : end] = part
+            end -= len(part)
+        return events
 
     def _lenient(self, text: bytes | memoryview) -> list[_Event]:
         """Events one by one, without the fields whose values are of another type than PyTorch's."""
