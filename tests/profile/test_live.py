@@ -241,15 +241,26 @@ def test_own_waits_are_not_the_works(tmp_path):
     assert [label.path for label in found.labels] == [("work",)]
 
 
-def test_what_no_activity_means(monkeypatch):
-    assert no_cuda_activity(GPU, True) == ""
-    assert "There is no GPU here" in no_cuda_activity(CPU, False)
+def profiler_has_cuda() -> bool:
+    return torch.profiler.ProfilerActivity.CUDA in torch.profiler.supported_activities()
+
+
+def test_what_no_activity_means(monkeypatch, tmp_path):
+    host = Maker()
+    host.op("aten::mm", 0, 5)
+    nothing = host.trace(tmp_path)
+    assert no_cuda_activity(GPU, calls().trace(tmp_path)) == ""
+    assert "There is no GPU here" in no_cuda_activity(CPU, nothing)
+    host.call("cudaDeviceSynchronize", 10, 5)
+    assert "Nothing was launched" in no_cuda_activity(GPU, host.trace(tmp_path))
+    host.call("cudaLaunchKernel", 2, 1)
+    assert "taken by another profiler" in no_cuda_activity(GPU, host.trace(tmp_path)) or not profiler_has_cuda()
     import torch.profiler as profiler
 
     monkeypatch.setattr(profiler, "supported_activities", lambda: {profiler.ProfilerActivity.CPU})
-    assert "no CUPTI or ROCTracer" in no_cuda_activity(GPU, False)
+    assert "no CUPTI or ROCTracer" in no_cuda_activity(GPU, nothing)
     monkeypatch.setattr(profiler, "supported_activities", lambda: set(profiler.ProfilerActivity.__members__.values()))
-    assert "taken by another profiler" in no_cuda_activity(GPU, False)
+    assert "taken by another profiler" in no_cuda_activity(GPU, nothing)
 
 
 @without_gpu

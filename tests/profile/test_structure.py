@@ -262,6 +262,8 @@ def test_launch_calls(tmp_path):
     maker.launch(20, 8, 40, 20, call="cudaGraphLaunch")
     maker.launch(30, 2, 60, 1, call="hipExtModuleLaunchKernel")
     maker.call("cudaFuncSetAttribute", 40, 100)
+    # The driver's call under the runtime's is the same launch.
+    maker.add("cuda_driver", "cuLaunchKernel", 1, 2, correlation=1)
     found = analyze(maker.trace(tmp_path)).launches
     assert found.calls == {
         "cudaLaunchKernel": 1, "cuLaunchKernelEx": 1, "cudaGraphLaunch": 1, "hipExtModuleLaunchKernel": 1,
@@ -306,6 +308,7 @@ def test_what_a_warm_up_should_have_done(tmp_path):
     maker.call("cudaMallocAsync", 610, 1)
     maker.add("overhead", "Lazy Function Loading", 2000, 50)
     maker.add("overhead", "Activity Buffer Request", 2100, 5)
+    maker.add("overhead", "Command Buffer Full", 2200, 5)
     maker.add("python_function", "triton/compiler/compiler.py(226): compile", 3000, 9000)
     maker.add("python_function", "torch/nn/functional.py(3): relu", 3000, 9000)
     found = analyze(maker.trace(tmp_path)).artifacts
@@ -370,3 +373,31 @@ def test_any_trace_adds_up(tmp_path_factory, seed):
         assert sum(
             len(moments([])) + stream.kernels for stream in found.streams if stream.device == gaps.device
         ) == len(own)
+
+
+def test_amd(tmp_path):
+    """ROCm's names for the same: calls are hip's, kernels Tensile's, and streams have large numbers."""
+    maker = Maker(deviceProperties=[{"id": 0, "name": "AMD Instinct MI300X"}])
+    for number in range(3):
+        begin = 100 * number
+        maker.op("aten::mm", begin, 30)
+        maker.launch(begin + 5, 8, begin + 20, 40, "Cijk_Ailk_Bljk_HHS_BH", call="hipExtModuleLaunchKernel", stream=0)
+        maker.call("hipStreamSynchronize", begin + 15, 50)
+    maker.call("hipMalloc", 400, 5)
+    found = analyze(maker.trace(tmp_path))
+    assert by_name(found.table)["aten::mm", "operator"].self_cuda_ns == 120_000
+    assert found.launches.calls == {"hipExtModuleLaunchKernel": 3}
+    assert [(sync.call, sync.count) for sync in found.syncs] == [("hipStreamSynchronize", 2)]
+    assert [(entry.kind, entry.name) for entry in found.artifacts] == [("first allocation", "hipMalloc")]
+    assert causes(found.gaps[0]) == {"synchronization": (2, 120_000)}
+
+
+def test_several_gpus_keep_apart(tmp_path):
+    maker = Maker(deviceProperties=[{"id": n, "name": f"GPU {n}"} for n in range(4)])
+    for device in range(4):
+        maker.launch(10 * device, 2, 20 + 10 * device, 10 * (device + 1), device=device)
+    found = analyze(maker.trace(tmp_path))
+    assert [(entry.device, entry.name, entry.gpu_ns) for entry in found.sharing] == [
+        (n, f"GPU {n}", 10_000 * (n + 1)) for n in range(4)
+    ]
+    assert len(found.gaps) == len(found.queues) == 4

@@ -287,8 +287,9 @@ def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) 
         sys.argv, sys.path[:] = kept
     if not paths:
         raise ProfileError("PyTorch's profiler wrote no trace; is another one active in the script?")
-    report = report_on(_load(str(paths[0])), shlex.join(["python", script, *argv]))
-    missing = [text for text in (failure, no_cuda_activity(device, bool(report.structure.sharing))) if text]
+    trace = _load(str(paths[0]))
+    report = report_on(trace, shlex.join(["python", script, *argv]))
+    missing = [text for text in (failure, no_cuda_activity(device, trace)) if text]
     missing += [text for text in report.missing if not text.startswith("There ")]
     return replace(report, missing=missing), 2 if failure else 0
 

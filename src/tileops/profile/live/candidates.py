@@ -108,7 +108,7 @@ def profile(
 
     trace, files = _profiled(named, device, repeats, cold_l2, memory, with_stack, missing)
     structure = _without_own(analyze(trace))
-    if reason := no_cuda_activity(device, trace.has_gpu_activity):
+    if reason := no_cuda_activity(device, trace):
         missing.append(reason)
     known = [text for text in trace.missing if not text.startswith("There ")]
     top = (

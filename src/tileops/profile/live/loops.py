@@ -111,7 +111,7 @@ class ProfiledLoop:
             times += step_times(trace := read_trace(path))
         report = report_on(trace)
         missing = [text for text in trace.missing if not text.startswith("There ")]
-        reason = no_cuda_activity(self._device, trace.has_gpu_activity)
+        reason = no_cuda_activity(self._device, trace)
         missing = [text for text in (self._failure, reason) if text] + missing
         if self.steps < self.needed:
             missing.append(f"The loop ended after {self.steps} of the {self.needed} steps that were planned for.")

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..columns import RUNTIME, Trace
+from ..structure.links import launch_calls
 from .device import Device
 
 # Labels of what measuring itself does: its waits and gaps are none of the work's.
@@ -27,15 +29,18 @@ def activities(device: Device) -> list[Any]:
     return wanted
 
 
-def no_cuda_activity(device: Device, has_gpu_activity: bool) -> str:
+def no_cuda_activity(device: Device, trace: Trace) -> str:
     """Why a trace has no GPU activity, and what that leaves unknown; empty if it has."""
-    if has_gpu_activity:
+    if trace.has_gpu_activity:
         return ""
     if not device.gpu:
         return (
             "There is no GPU here: times on a GPU, launch overhead, gaps and what bounds the kernels stay unknown. "
             "What is shown is the host's."
         )
+    if len(trace.of(RUNTIME)) and not len(launch_calls(trace)):
+        # The wait at the end was recorded, so a launch would have been.
+        return "Nothing was launched on the GPU: what is shown is the host's work."
     if not _has_cuda():
         reason = "this build of PyTorch has no CUPTI or ROCTracer"
     else:

@@ -31,8 +31,10 @@ _OF_PYTHON = re.compile(
     r"torch/_dynamo/convert_frame\.py"
 )
 _OF_OVERHEAD = (
-    (MODULE_LOAD, re.compile(r"Lazy Function Loading|Instrumentation|Compiling")),
-    (PROFILER, re.compile(r"")),
+    (COMPILATION, re.compile(r"Driver Compiler")),
+    (MODULE_LOAD, re.compile(r"Lazy Function Loading|Runtime Triggered Module Loading")),
+    # A full command buffer is a full launch queue, and no overhead of the profiler's.
+    (PROFILER, re.compile(r"^(?!Command Buffer Full)")),
 )
 # The first passage stands out if it took so much more than the median of the others...
 _TIMES = 1.5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import KERNEL, Trace
+from ..columns import KERNEL, UNKNOWN, Trace
 from .links import callers, launch_calls
 
 # A kernel of less than this is smaller than what a launch takes the host: 2 to 10 µs, with the framework around it.
@@ -85,7 +85,7 @@ class Pipeline:
 def launches(trace: Trace) -> Launches:
     """The launch calls' figures."""
     events = trace.events
-    calls = launch_calls(trace)
+    calls = _outer(trace, launch_calls(trace))
     names, counts = np.unique(events["name"][calls], return_counts=True)
     kernels = np.flatnonzero(events["kind"] == KERNEL)
     called = callers(trace, kernels)
@@ -104,6 +104,13 @@ def launches(trace: Trace) -> Launches:
         ratio=float(duration.sum()) / kernel_ns if kernel_ns and len(calls) else None,
         latency_ns=int(np.median(waits)) if len(waits) else None,
     )
+
+
+def _outer(trace: Trace, calls: np.ndarray) -> np.ndarray:
+    """Launch calls without those that others make: the driver's under the runtime's, of the same correlation id."""
+    ids = trace.events["correlation"][calls]
+    first = np.unique(ids, return_index=True)[1]
+    return calls[np.sort(np.append(first[ids[first] != UNKNOWN], np.flatnonzero(ids == UNKNOWN)))]
 
 
 def queues(trace: Trace) -> list[Queue]:
