@@ -99,7 +99,7 @@ def test_mistakes(given, options, said):
 
 def test_running_out_of_memory_is_a_finding():
     def greedy() -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 TiB.\nmore")
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 TiB.\nmore")
 
     report = profile({"greedy": greedy, "modest": lambda: torch.ones(3)}, repeats=5)
     assert [candidate.name for candidate in report.candidates] == ["modest"]
@@ -115,7 +115,7 @@ def test_running_out_of_memory_later():
 
     def while_profiled() -> None:
         if profiler._is_profiler_enabled:
-            raise torch.OutOfMemoryError("full")
+            raise torch.cuda.OutOfMemoryError("full")
 
     calls = 0
 
@@ -123,7 +123,7 @@ def test_running_out_of_memory_later():
         nonlocal calls
         calls += 1
         if calls > 205:  # more than a warm-up makes
-            raise torch.OutOfMemoryError("full")
+            raise torch.cuda.OutOfMemoryError("full")
 
     report = profile({"first": while_profiled, "second": while_timed, "third": lambda: None}, repeats=5, warmup=10)
     assert [candidate.name for candidate in report.candidates] == ["first", "third"]
@@ -301,12 +301,12 @@ def test_a_loop_that_ends_early_or_fails(tmp_path):
             loop.step()
     with pytest.raises(ProfileError, match="no step was recorded: the loop made 3 steps, and 12 are needed"):
         loop.report()
-    with contextlib.suppress(torch.OutOfMemoryError):
+    with contextlib.suppress(torch.cuda.OutOfMemoryError):
         with ProfiledLoop(str(tmp_path / "b"), wait=0, warmup=1, active=5, memory=True) as loop:
             for number in range(5):
                 torch.ones(100 * (number + 1))
                 if number == 3:
-                    raise torch.OutOfMemoryError("no more\nat all")
+                    raise torch.cuda.OutOfMemoryError("no more\nat all")
                 loop.step()
     report = loop.report()
     assert report.missing[0] == "The loop ran out of memory in step 3: no more"
@@ -342,10 +342,10 @@ def test_a_snapshot_is_left_after_running_out_of_memory(monkeypatch, tmp_path):
     monkeypatch.setattr(recording, "_allocator", Allocator)
     monkeypatch.setattr(Device, "wait", lambda self: None)
     paths: list = []
-    with contextlib.suppress(torch.OutOfMemoryError):
+    with contextlib.suppress(torch.cuda.OutOfMemoryError):
         with recording.recorded(GPU, True, False) as paths:
             torch.ones(4)
-            raise torch.OutOfMemoryError("full")
+            raise torch.cuda.OutOfMemoryError("full")
     assert [path.name for path in paths] == ["trace.json.gz", "memory_snapshot.pickle"]
     assert Allocator.history == [{"max_entries": 100_000}, {"enabled": None}]
     report = replace(report_on(read_trace(paths[0])), files=[str(paths[1])])

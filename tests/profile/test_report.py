@@ -8,7 +8,10 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tileops.profile.compare import compare
 from tileops.profile.diagnosis import Measured, diagnose
@@ -233,6 +236,43 @@ def test_comparison(tmp_path):
     assert "faster later" in Visible(sections_page("c", found.sections())).text
     same = compare(before.trace(tmp_path, "a.json"), before.trace(tmp_path, "a.json"))
     assert "No row" in same.sections()[0].blocks[-1].text
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_any_trace_has_a_report(tmp_path_factory, seed):
+    """Events of all kinds, at random: nested, overlapping, unlinked, of no length."""
+    random = np.random.default_rng(seed)
+    maker = Maker()
+    kinds = (
+        "cpu_op", "user_annotation", "cuda_runtime", "kernel", "gpu_memcpy", "cuda_sync", "overhead", "python_function",
+        "gpu_user_annotation", "other",
+    )  # fmt: skip
+    names = (
+        "cudaLaunchKernel",
+        "cudaMalloc",
+        "cudaDeviceSynchronize",
+        "ProfilerStep#1",
+        "ProfilerStep#2",
+        "x",
+        HOSTILE,
+    )
+    for _ in range(int(random.integers(1, 60))):
+        maker.add(
+            str(random.choice(kinds)), str(random.choice(names)), float(random.integers(0, 200)),
+            float(random.integers(0, 60)), tid=int(random.integers(0, 3)), correlation=int(random.integers(-1, 20)),
+            device=int(random.integers(-1, 2)), stream=int(random.integers(-1, 3)),
+        )  # fmt: skip
+    for address in random.integers(0, 5, int(random.integers(0, 20))).tolist():
+        maker.events.append(
+            {"ph": "i", "name": "[memory]", "pid": 100, "tid": int(random.integers(0, 3)), "ts": 10.0,
+             "args": {"Bytes": int(random.integers(-9, 9)), "Addr": address, "Device Type": int(random.integers(0, 2))}}
+        )  # fmt: skip
+    report = report_on(maker.trace(tmp_path_factory.mktemp("trace")))
+    assert [section.title for section in document(report)] == ORDER
+    assert json.loads(to_json(report))["schema"] == SCHEMA
+    assert "nan" not in to_text(report).lower()
+    assert "NaN" not in to_html(report)
 
 
 def test_the_page_in_a_browser(browser, report, tmp_path):

@@ -174,7 +174,7 @@ def _or_out_of_memory(name: str, error: Exception, missing: list[str]) -> None:
     """
     import torch
 
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
         first = str(error).splitlines()[0] if str(error) else "out of memory"
         missing.append(f"{name} ran out of memory and has no figures: {first}")
         return

@@ -82,7 +82,7 @@ class ProfiledLoop:
         if error is not None:
             import torch
 
-            what = "ran out of memory" if isinstance(error, (torch.OutOfMemoryError, MemoryError)) else "failed"
+            what = "ran out of memory" if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)) else "failed"
             self._failure = (
                 f"The loop {what} in step {self.steps}: {str(error).splitlines()[0] if str(error) else kind}"
             )

@@ -143,7 +143,8 @@ def _summary(report: Report) -> Section:
     blocks: list[Paragraph | Table] = [
         Table(f"The first {len(table)} of {len(rows)} rows, by {order}", [*headings, "Calls"], table, 2)
     ]
-    blocks += [Paragraph(f"{entry.question} {entry.text} [{entry.column}]") for entry in report.answers]
+    rows_of_answers = [[entry.question, entry.text, entry.column] for entry in report.answers]
+    blocks.append(Table("What it answers", ["question", "answer", "rests on"], rows_of_answers, 3))
     return Section("Summary table", blocks)
 
 

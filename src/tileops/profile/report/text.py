@@ -20,7 +20,7 @@ _STYLES = {"plain": "", "warn": "yellow", "lead": "bold", "code": "cyan"}
 WIDTH = 150
 _LONGEST_NAME = 64
 # Columns of sentences, which are broken into lines rather than cut.
-_PROSE = ("", "meaning", "source")
+_PROSE = ("", "meaning", "source", "question", "answer")
 
 
 def renderable(report: Report) -> Group:

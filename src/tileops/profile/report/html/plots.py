@@ -72,11 +72,14 @@ def roofline(report: Report) -> str:
         path = " ".join(f"{x.place(a)},{y.place(b)}" for a, b in places)
         parts.append(f'<polyline class="roof{" other" if number else ""}" points="{path}"/>')
         parts.append(_label(x.end - 4, y.place(peak) - 6, f"{name}: {peak:,.0f} TFLOP/s", "end"))
-    for name, intensity, rate, (low, high) in points:
+    below = 0.0
+    for name, intensity, rate, (low, high) in sorted(points, key=lambda point: -point[2]):
         at = x.place(intensity)
         parts.append(f'<line class="spread" x1="{at}" x2="{at}" y1="{y.place(low)}" y2="{y.place(high)}"/>')
         parts.append(f'<circle class="point" cx="{at}" cy="{y.place(rate)}" r="5"/>')
-        parts.append(_label(at + 9, y.place(rate) + 4, name, "start"))
+        # Names of points that lie close stand below each other.
+        below = max(y.place(rate) + 4, below + 14)
+        parts.append(_label(at + 9, below, name, "start"))
     memory = f", {bandwidth:,.0f} GB/s" if bandwidth else ""
     return _svg(parts, f"Roofline{memory}; bars span the quartiles of the repeats", "Roofline plot")
 
