@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tileops.profile import ProfiledLoop, ProfileError, profile, read_trace, report_on
 from tileops.profile.facts import Times
-from tileops.profile.live import candidates, ceilings
+from tileops.profile.live import candidates, ceilings, sources
 from tileops.profile.live.counting import count_flops
 from tileops.profile.live.device import Device, this_device
 from tileops.profile.live.recording import no_cuda_activity
@@ -168,6 +168,75 @@ def test_turns_are_fair(names):
     assert all(sorted(turn) == names for turn in turns)
     firsts = [turn[0] for turn in turns]
     assert all(firsts.count(name) == 6 // len(names) for name in names)
+
+
+class Kernel:
+    """What a compiled TileLang kernel has."""
+
+    prim_func = None
+
+    def __init__(self, source: str):
+        self.source = source
+
+    def __call__(self) -> None:
+        torch.ones(2)
+
+    def get_kernel_source(self) -> str:
+        return self.source
+
+
+HOPPER = """extern "C" __global__ void __launch_bounds__(384, 1) gemm_kernel(const CUtensorMap a) {
+  tl::tma_load(a, full[0]); tl::wgmma_ss<float>(a, b); }"""
+SCALAR = """extern "C" __global__ void __launch_bounds__(256, 1) fma_kernel(const float* a) { c = a * b + c; }"""
+GLOBAL_KERNEL = Kernel(SCALAR)
+
+
+def test_generated_sources_are_found():
+    kernel = Kernel(HOPPER)
+    assert sources.generated_sources(lambda: kernel()) == {"gemm_kernel": HOPPER}
+    assert sources.generated_sources(lambda: GLOBAL_KERNEL()) == {"fma_kernel": SCALAR}
+    assert sources.generated_sources(kernel) == {"gemm_kernel": HOPPER}
+    assert sources.generated_sources(print) == sources.generated_sources(lambda: torch.ones(3)) == {}
+    assert sources.tensor_path(HOPPER)
+    assert not sources.tensor_path(SCALAR)
+    assert "(WGMMA), with TMA" in sources.told("gemm_kernel", HOPPER)
+    assert "no instruction of tensor cores" in sources.told("fma_kernel", SCALAR)
+
+
+def test_sources_that_tilelang_lowers_for_hopper(cuda_target):
+    """The headers that every source includes must not count."""
+    import tilelang
+    import tilelang.language as T
+
+    from tileops.kernels.gemm.dense import PASS_CONFIGS, build_gemm, default_config
+
+    @T.prim_func
+    def scale(a: T.Tensor((1024,), "float32"), b: T.Tensor((1024,), "float32")):
+        with T.Kernel(8, threads=128) as block:
+            thread = T.get_thread_binding(0)
+            b[block * 128 + thread] = a[block * 128 + thread] * T.float32(2)
+
+    gemm = build_gemm(256, 256, 256).get_tir(**default_config(256, 256, 256))
+    with cuda_target, tilelang.transform.PassContext(config=PASS_CONFIGS):
+        plain, tensor = (str(tilelang.lower(f, target=cuda_target).kernel_source) for f in (scale, gemm))
+    assert not sources.tensor_path(plain)
+    assert sources.told("scale", plain).startswith(
+        "The generated source of scale shows no instruction of tensor cores. The source alone"
+    )
+    assert sources.tensor_path(tensor)
+    said = sources.told("gemm", tensor)
+    for part in ("WGMMA", "TMA", "mbarriers"):
+        assert part in said
+
+
+def test_a_source_decides_where_a_name_does_not():
+    assert candidates._tensor_cores(None, {"k": HOPPER, "l": SCALAR}) is True
+    assert candidates._tensor_cores(None, {"l": SCALAR}) is False
+    assert candidates._tensor_cores(None, {}) is None
+    assert candidates._tensor_cores(True, {"l": SCALAR}) is True
+    report = profile({"made": Kernel(HOPPER)}, repeats=5)
+    assert "proves nothing" in report.candidates[0].generated[0]
+    assert "takes the tensor cores' path" in str(report)
 
 
 GPU = Device("NVIDIA H200", True, 0, 150e9, 50e6)

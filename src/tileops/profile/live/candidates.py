@@ -26,6 +26,7 @@ from . import ceilings as measured_ceilings
 from .counting import count_flops
 from .device import Device, this_device
 from .recording import OWN, no_cuda_activity, recorded
+from .sources import generated_sources, tensor_path, told
 from .warmup import Warmup, warm_up
 
 Work = Callable[[], object]
@@ -116,12 +117,13 @@ def profile(
     )
     results, verdicts = [], []
     for name in named:
+        sources = generated_sources(named[name])
         candidate, measured = _measured(
             name, trace, warmed[name], calls[name], graphs.get(name), of_flops.get(name), of_bytes.get(name), top,
             {"flops"} if name in counted else set(), device, cold_l2, target,
         )  # fmt: skip
-        results.append(candidate)
-        verdicts.append(diagnose(measured))
+        results.append(replace(candidate, generated=[told(kernel, source) for kernel, source in sources.items()]))
+        verdicts.append(diagnose(replace(measured, tensor_cores=_tensor_cores(measured.tensor_cores, sources))))
     return Report(
         objective=objective or _objective(list(named)),
         setup=_setup(device, dtype, top, repeats, cold_l2, graph),
@@ -336,6 +338,13 @@ def _measured(
         target=target,
     )
     return candidate, measured
+
+
+def _tensor_cores(by_name: bool | None, sources: Mapping[str, str]) -> bool | None:
+    """Whether a candidate uses tensor cores: by its kernels' names, else by the sources generated for them."""
+    if by_name is not None or not sources:
+        return by_name
+    return any(map(tensor_path, sources.values()))
 
 
 def _outlier(passages: list[Instance]) -> str:
