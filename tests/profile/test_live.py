@@ -158,8 +158,40 @@ def test_warming_up_goes_on_until_times_settle():
 
 
 def test_flops_that_nobody_can_count():
-    assert count_flops(lambda: torch.ones(4) + 1) is None
-    assert count_flops(lambda: torch.ones(4, 5) @ torch.ones(5, 6)) == 2 * 4 * 5 * 6
+    assert count_flops(lambda: torch.ones(4) + 1) == (None, "")
+    found, said = count_flops(lambda: torch.ones(4, 5) @ torch.ones(5, 6))
+    assert found == 2 * 4 * 5 * 6
+    assert said.startswith("PyTorch's flop counter")
+
+
+def test_tilelangs_analyzer_counts_gemms():
+    import tilelang.language as T
+
+    m, n, k = 256, 512, 128
+
+    @T.prim_func
+    def gemm(
+        a: T.Tensor((m, k), "float16"), b: T.Tensor((k, n), "float16"), c: T.Tensor((m, n), "float32")
+    ):  # fmt: skip
+        with T.Kernel(n // 128, m // 128, threads=128) as (bx, by):
+            a_tile = T.alloc_shared((128, 32), "float16")
+            b_tile = T.alloc_shared((32, 128), "float16")
+            c_tile = T.alloc_fragment((128, 128), "float32")
+            T.clear(c_tile)
+            for ki in T.serial(k // 32):
+                T.copy(a[by * 128, ki * 32], a_tile)
+                T.copy(b[ki * 32, bx * 128], b_tile)
+                T.gemm(a_tile, b_tile, c_tile)
+            T.copy(c_tile, c[by * 128, bx * 128])
+
+    kernel = Kernel("")
+    kernel.prim_func = gemm
+    found, said = count_flops(lambda: kernel())
+    assert found == 2 * m * n * k
+    assert "one launch of each kernel" in said
+    # What it cannot read, it does not count.
+    kernel.prim_func = "no function"
+    assert count_flops(lambda: kernel()) == (None, "")
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
@@ -235,7 +267,7 @@ def test_a_source_decides_where_a_name_does_not():
     assert candidates._tensor_cores(None, {}) is None
     assert candidates._tensor_cores(True, {"l": SCALAR}) is True
     report = profile({"made": Kernel(HOPPER)}, repeats=5)
-    assert "proves nothing" in report.candidates[0].generated[0]
+    assert "proves nothing" in report.candidates[0].evidence[0]
     assert "takes the tensor cores' path" in str(report)
 
 

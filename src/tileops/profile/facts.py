@@ -59,7 +59,7 @@ class Candidate:
         counted: which of these a program counted.
         rank: 1 for the fastest; None if it is not ranked.
         notes: what was seen of it, in sentences.
-        generated: what the source shows that TileLang generated for its kernels, a sentence each.
+        evidence: besides times: what the source shows that TileLang generated, and who counted the operations.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Candidate:
     counted: list[str] = field(default_factory=list)
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
-    generated: list[str] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

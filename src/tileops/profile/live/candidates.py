@@ -97,11 +97,10 @@ def profile(
             del named[name]
     if not named:
         raise ProfileError("No candidate is left to profile. " + " ".join(missing))
-    counted = set()
+    counted = {}
     for name, work in named.items():
-        if of_flops.get(name) is None and (found := count_flops(work)) is not None:
-            of_flops[name] = found
-            counted.add(name)
+        if of_flops.get(name) is None:
+            of_flops[name], counted[name] = count_flops(work)
     calls = _back_to_back(named, warmed, device, missing)
     if not named:
         raise ProfileError("No candidate is left to profile. " + " ".join(missing))
@@ -120,9 +119,11 @@ def profile(
         sources = generated_sources(named[name])
         candidate, measured = _measured(
             name, trace, warmed[name], calls[name], graphs.get(name), of_flops.get(name), of_bytes.get(name), top,
-            {"flops"} if name in counted else set(), device, cold_l2, target,
+            {"flops"} if counted.get(name) else set(), device, cold_l2, target,
         )  # fmt: skip
-        results.append(replace(candidate, generated=[told(kernel, source) for kernel, source in sources.items()]))
+        said = [told(kernel, source) for kernel, source in sources.items()]
+        said += [counted[name]] if counted.get(name) else []
+        results.append(replace(candidate, evidence=said))
         verdicts.append(diagnose(replace(measured, tensor_cores=_tensor_cores(measured.tensor_cores, sources))))
     return Report(
         objective=objective or _objective(list(named)),

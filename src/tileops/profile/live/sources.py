@@ -25,8 +25,8 @@ _AROUND = {
 CAUTION = "The source alone proves nothing: the compiled code, and what it waits for, are another matter."
 
 
-def generated_sources(work: Callable[[], object]) -> dict[str, str]:
-    """The sources of the TileLang kernels that a callable refers to, by the kernel's name.
+def kernels_of(work: Callable[[], object]) -> list[Any]:
+    """The compiled TileLang kernels that a callable refers to.
 
     Args:
         work: such as ``lambda: kernel(a, b)``, or a kernel itself. Only what it names directly is seen.
@@ -41,14 +41,21 @@ def generated_sources(work: Callable[[], object]) -> dict[str, str]:
     if code is not None:
         known = getattr(work, "__globals__", {})
         seen += [known[name] for name in code.co_names if name in known]
-    found: dict[str, str] = {}
+    found: list[Any] = []
     for kernel in seen:
-        get = getattr(kernel, "get_kernel_source", None)
         # A kernel, and not the factory of kernels that has a method of that name too.
-        if get is None or not hasattr(kernel, "prim_func") or isinstance(kernel, type):
-            continue
+        is_kernel = hasattr(kernel, "get_kernel_source") and hasattr(kernel, "prim_func")
+        if is_kernel and not isinstance(kernel, type) and not any(kernel is other for other in found):
+            found.append(kernel)
+    return found
+
+
+def generated_sources(work: Callable[[], object]) -> dict[str, str]:
+    """The sources of the TileLang kernels that a callable refers to, by the kernel's name."""
+    found: dict[str, str] = {}
+    for kernel in kernels_of(work):
         try:
-            source = str(get())
+            source = str(kernel.get_kernel_source())
         except Exception:  # TileLang's backends have each their own, and evidence is worth no failure
             continue
         name = re.search(r"__launch_bounds__\([^)]*\)\s+(\w+)|\bint32_t\s+(\w+)\(", source)

@@ -150,13 +150,13 @@ def _summary(report: Report) -> Section:
 
 def _diagnosis(report: Report) -> Section:
     blocks: list[Paragraph | Table] = []
-    generated = {candidate.name: candidate.generated for candidate in report.candidates}
+    besides = {candidate.name: candidate.evidence for candidate in report.candidates}
     for verdict in report.verdicts:
         found = verdict.rates
         blocks.append(Paragraph(f"{verdict.name}: {verdict.bound} ({verdict.strength})", "lead"))
         blocks.append(Paragraph(f"This is {verdict.nature}."))
         blocks += [Paragraph(f"Evidence: {text}") for text in verdict.evidence]
-        blocks += [Paragraph(text) for text in generated.get(verdict.name, ())]
+        blocks += [Paragraph(text) for text in besides.get(verdict.name, ())]
         blocks += [Paragraph(f"Would change it: {text}") for text in verdict.would_change]
         blocks.append(Paragraph(f"Next: {verdict.next_step}"))
         if verdict.command:
