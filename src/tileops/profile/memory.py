@@ -136,14 +136,9 @@ def _enclosing(trace: Trace, own: np.ndarray, kinds: tuple[int, ...], without: t
 def _held(own: np.ndarray, peak: int) -> np.ndarray:
     """Which of the allocations are still held after that event."""
     held = np.zeros(len(own), bool)
-    live: dict[int, int] = {}
-    # An address comes again: whether it is free depends on all that went before, in order.
-    for index, (size, address) in enumerate(zip(own["bytes"][: peak + 1].tolist(), own["address"].tolist())):
-        if size > 0:
-            live[address] = index
-        else:
-            live.pop(address, None)
-    held[list(live.values())] = True
+    # What happened to each address last decides: it was given out, or it was given back.
+    last = peak - np.unique(own["address"][peak::-1], return_index=True)[1]
+    held[last[own["bytes"][last] > 0]] = True
     return held
 
 

@@ -7,7 +7,9 @@ operator. A kernel's row has its own time on the GPU.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from ..columns import KINDS, LABEL, ON_GPU, OP, RUNTIME, Trace
 from .intervals import length, merge
 from .links import callers, gpu_events
 from .nesting import innermost, parents
+
+# The labels that a label stands in, and its own name.
+_Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -179,6 +184,7 @@ def labels(trace: Trace) -> list[Label]:
         place[number] = (*above, "ProfilerStep" if name.startswith("ProfilerStep#") else name)
         path_of[number] = paths.setdefault(place[number], len(paths))
     spelled = list(paths)
+    heaviest = _heaviest(trace, host, owner, path_of, spelled)
 
     duration = events["duration"]
     gpu = duration[host.active]
@@ -189,8 +195,7 @@ def labels(trace: Trace) -> list[Label]:
     np.add.at(guessed, owner[own], by_time[own])
     totals = [_totals(values, host.parent) for values in (self_gpu, count, guessed)]
     found = []
-    for number, path in enumerate(spelled):
-        members = np.flatnonzero(path_of == number)
+    for path, members in zip(spelled, _groups(path_of, len(spelled))):
         lengths = duration[host.index[members]]
         has_gpu = trace.has_gpu_activity
         found.append(
@@ -204,7 +209,7 @@ def labels(trace: Trace) -> list[Label]:
                 by_time=int(totals[2][members].sum()),
                 first_ns=int(lengths[np.argmin(events["begin"][host.index[members]])]),
                 median_ns=int(np.median(lengths)),
-                kernel_names=_heaviest(trace, host, owner, path_of, spelled, path),
+                kernel_names=heaviest[path],
             )
         )
     weight = {label.path: (-(label.gpu_ns or 0), -label.cpu_ns) for label in found}
@@ -232,8 +237,9 @@ def instances(trace: Trace, name: str) -> list[Instance]:
     belongs = np.where(owner >= 0, top[np.maximum(owner, 0)], -1)
     called = callers(trace, host.active)
     found = []
+    launched = _groups(belongs, len(host.index))
     for index in np.flatnonzero(chosen)[np.argsort(events["begin"][host.index[chosen]], kind="stable")].tolist():
-        mine = belongs == index
+        mine = launched[index]
         own = events[host.active[mine]]
         calls = np.unique(called[mine])
         span = int((own["begin"] + own["duration"]).max() - own["begin"].min()) if len(own) else 0
@@ -323,12 +329,29 @@ def _within_same(parent: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 
 def _heaviest(
-    trace: Trace, host: _Host, owner: np.ndarray, path_of: np.ndarray, spelled: list[tuple[str, ...]],
-    path: tuple[str, ...],
-) -> tuple[str, ...]:  # fmt: skip
-    inside = [number for number, other in enumerate(spelled) if other[: len(path)] == path]
-    mine = host.active[(owner >= 0) & np.isin(path_of[np.maximum(owner, 0)], inside)]
-    if not len(mine):
-        return ()
-    times = np.bincount(trace.events["name"][mine], trace.events["duration"][mine])
-    return tuple(trace.names[index] for index in np.argsort(-times, kind="stable")[:3].tolist() if times[index] > 0)
+    trace: Trace, host: _Host, owner: np.ndarray, path_of: np.ndarray, paths: list[_Path]
+) -> dict[_Path, _Path]:
+    """The three kernels that took most of each path's time, with those of the paths inside it."""
+    own = owner >= 0
+    launched = host.active[own]
+    key = path_of[owner[own]] * len(trace.names) + trace.events["name"][launched]
+    keys, place = np.unique(key, return_inverse=True)
+    sums = np.bincount(place, trace.events["duration"][launched], len(keys))
+    times: dict[_Path, Counter[int]] = {path: Counter() for path in paths}
+    for pair, time in zip(keys.tolist(), sums.tolist()):
+        path, name = divmod(pair, len(trace.names))
+        times[paths[path]][name] += time
+    for path in sorted(paths, key=len, reverse=True):
+        if len(path) > 1:
+            times[path[:-1]].update(times[path])
+    return {
+        path: tuple(trace.names[name] for name, time in counted.most_common(3) if time > 0)
+        for path, counted in times.items()
+    }
+
+
+def _groups(keys: np.ndarray, count: int) -> list[np.ndarray]:
+    """The indices of each of the keys 0 to ``count`` - 1, in order; other keys are left out."""
+    order = np.argsort(keys, kind="stable")
+    edges = np.searchsorted(keys[order], np.arange(count + 1))
+    return [order[first:last] for first, last in pairwise(edges.tolist())]
