@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 
 import tileops
-from tileops.cli import demo, trace, view
+from tileops.cli import demo, profile, trace, view
 from tileops.cli.completion import add_completion
 from tileops.cli.printable import printable_lines
 from tileops.trace.errors import TraceError
 
-COMMANDS = {"demo": demo, "trace": trace, "view": view}
+COMMANDS = {"demo": demo, "profile": profile, "trace": trace, "view": view}
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -121,7 +121,7 @@ def failed_launch_told(kernel: str) -> Iterator[None]:
 
     try:
         yield
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         raise
     except RuntimeError as error:
         text = str(error)
