@@ -92,7 +92,7 @@ def _compare(argv: Sequence[str]) -> int:
     from tileops.profile.errors import ProfileError
     from tileops.profile.report.html import sections_page
     from tileops.profile.report.text import sections_renderable
-    from tileops.trace.export.html.files import write_whole
+    from tileops.trace.files import write_whole
 
     found = compare(_load(arguments.before), _load(arguments.after))
     sections = found.sections()

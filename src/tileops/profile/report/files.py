@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from ...trace.export.html.files import write_whole
+from ...trace.files import write_whole
 from ..errors import ProfileError
 from ..facts import Report
 from .data import to_json

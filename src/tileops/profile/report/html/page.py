@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 
+from ....trace.export.html.assembling import fill, hash_source
 from ....trace.export.html.listing import text
-from ....trace.export.html.page import fill, hash_source
 from ...facts import Report
 from ..document import Paragraph, Section, Table, document
 from .plots import memory_plot, queue_plot, roofline
