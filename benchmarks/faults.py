@@ -10,7 +10,8 @@
     good-waves      tiles in three whole waves
 
 All of 128 x 256 tiles in float16, 64 steps along K. Behind ten launches five are recorded: the last one is kept, and
-the first finding of each is printed. What tracing does is measured for those that do not sleep: those exist traced alone.
+the first finding of each is printed. What tracing does is measured for those that do not sleep: the others exist
+traced alone.
 """
 
 from __future__ import annotations
