@@ -378,7 +378,7 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
             if part is not None:
                 where = "measured" if key in top.measured else "datasheet"
                 evidence.append(f"It reaches {part:.1%} {text} ({where}).")
-        if not evidence:
+        if not evidence and (measured.flops or measured.bytes_moved):
             evidence.append("No peak is known that this work could be compared with.")
             strength = PROVISIONAL
     missing = []
@@ -390,7 +390,7 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
         missing.append("the GPU's peaks")
     if missing:
         evidence.append(f"Unknown: {', '.join(missing)}.")
-        change.append("What is unknown.")
+        change.append(f"To know {', '.join(missing)}.")
         strength = PROVISIONAL
     if found.busy is not None and found.busy < WAITED.weak:
         evidence.append(
@@ -402,7 +402,7 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
         step, command = "Measure this GPU's ceilings, and profile again.", "tileops profile peaks"
     elif missing:
         step = "Say how many operations and bytes the work needs, and profile again."
-        command = measured.target
+        command = _again(measured, "--flops N --bytes N") or measured.target
     else:
         step = (
             "Timing has said what it can. Look at the generated code for the path it took, then at the hardware's "
