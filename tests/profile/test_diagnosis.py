@@ -165,6 +165,13 @@ def test_proof():
     assert not diagnose(waiting).proof
     assert diagnose(replace(waiting, graph_ns=TIME * 1.1)).proof
     assert not diagnose(replace(waiting, graph_ns=TIME * 4.9)).proof
+    # What a replay shows is strong, also where the figures alone are weak.
+    weak = work(busy=0.6, launch_ns=0.9 * TIME)
+    assert diagnose(weak).strength == "weak"
+    assert (diagnose(replace(weak, graph_ns=TIME)).strength, diagnose(replace(weak, graph_ns=TIME)).proof) == (
+        "strong",
+        True,
+    )
     # What is doubtful proves nothing.
     doubted = diagnose(work("measured", io=0.91, doubts=("A module was loaded.",)))
     assert (doubted.proof, doubted.strength) == (False, "provisional")

@@ -273,7 +273,7 @@ def _waiting(measured: Measured, found: Rates) -> Verdict | None:
     return _verdict(
         measured,
         LAUNCH,
-        STRONG if strong else WEAK if known else PROVISIONAL,
+        STRONG if strong or proof else WEAK if known else PROVISIONAL,
         found,
         tuple(evidence),
         ("Larger kernels, or fewer: batching, fusion.", "The same work replayed from a CUDA graph."),
