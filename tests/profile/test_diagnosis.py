@@ -116,6 +116,16 @@ def test_more_than_the_memory_gives_came_from_l2():
     assert diagnose(work(io=1.03)).strength == "strong"
 
 
+def test_what_was_measured_can_be_passed_and_the_datasheet_cannot():
+    """A copy reaches 4,000 GB/s; a program that only reads may reach more, up to what the memory has."""
+    top = Ceilings("G", "float16", BANDWIDTH, MATRIX, VECTOR, frozenset(KEYS.values()), {"bandwidth": 1.2 * BANDWIDTH})
+    assert diagnose(work("measured", io=1.15, ceilings=top)).strength == "strong"
+    assert "served from L2" in str(diagnose(work("measured", io=1.3, ceilings=top)).evidence)
+    top = replace(top, limits={"matrix": 1.2 * MATRIX})
+    assert diagnose(work("measured", matrix=1.15, ceilings=top)).bound == TENSOR
+    assert diagnose(work("measured", matrix=1.3, ceilings=top)).bound == OPEN
+
+
 def test_operands_that_fit_into_a_warm_l2():
     small = work(io=0.75, cold_l2=False, l2_bytes=400e6)
     assert diagnose(small).strength == "provisional"
@@ -165,6 +175,13 @@ def test_proof():
     assert not diagnose(waiting).proof
     assert diagnose(replace(waiting, graph_ns=TIME * 1.1)).proof
     assert not diagnose(replace(waiting, graph_ns=TIME * 4.9)).proof
+    # What a replay shows is strong, also where the figures alone are weak.
+    weak = work(busy=0.6, launch_ns=0.9 * TIME)
+    assert diagnose(weak).strength == "weak"
+    assert (diagnose(replace(weak, graph_ns=TIME)).strength, diagnose(replace(weak, graph_ns=TIME)).proof) == (
+        "strong",
+        True,
+    )
     # What is doubtful proves nothing.
     doubted = diagnose(work("measured", io=0.91, doubts=("A module was loaded.",)))
     assert (doubted.proof, doubted.strength) == (False, "provisional")

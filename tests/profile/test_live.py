@@ -313,6 +313,22 @@ def test_figures_of_a_gpu(tmp_path):
     assert diagnose(figures).bound == "launch-overhead bound"
 
 
+def test_without_cupti_the_events_are_what_there_is(tmp_path):
+    maker = Maker()
+    for number in range(6):
+        maker.label("work", 1000 * number, 50)
+    candidate, figures = measured(maker, tmp_path, flops=6e10, call=100e3)
+    assert (candidate.gpu, candidate.kernels) == (None, None)
+    from tileops.profile.diagnosis import diagnose
+
+    verdict = diagnose(figures)
+    assert (verdict.bound, verdict.strength) == ("tensor-core bound", "provisional")
+    assert any("or higher" in text for text in verdict.evidence)
+    # Where waits were recorded, launches would have been.
+    maker.call("cudaDeviceSynchronize", 7000, 5)
+    assert measured(maker, tmp_path)[1].gpu_ns is None
+
+
 def test_a_first_call_that_stands_out_is_left_out(tmp_path):
     maker = calls()
     maker.events[2]["dur"] = 900.0

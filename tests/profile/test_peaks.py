@@ -87,6 +87,7 @@ def test_what_was_measured_comes_first():
     found = ceilings("NVIDIA H200", "bfloat16", measured)
     assert (found.bandwidth, found.matrix, found.vector) == (4300.0, 790.0, 67.0)
     assert found.measured == {"bandwidth", "matrix"}
+    assert found.limits == {"bandwidth": 4800.0, "matrix": 989.5, "vector": 67.0}
     assert ceilings("NVIDIA H200", "float8", measured).measured == {"bandwidth"}
 
 

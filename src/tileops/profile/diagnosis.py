@@ -273,7 +273,7 @@ def _waiting(measured: Measured, found: Rates) -> Verdict | None:
     return _verdict(
         measured,
         LAUNCH,
-        STRONG if strong else WEAK if known else PROVISIONAL,
+        STRONG if strong or proof else WEAK if known else PROVISIONAL,
         found,
         tuple(evidence),
         ("Larger kernels, or fewer: batching, fusion.", "The same work replayed from a CUDA graph."),
@@ -289,11 +289,11 @@ def _near_a_peak(measured: Measured, found: Rates, time: float) -> Verdict | Non
     top = measured.ceilings
     parts = {"bandwidth": found.bandwidth, "matrix": found.matrix, "vector": found.vector}
     thresholds = {key: (MEASURED if key in top.measured else DATASHEET)[key] for key in parts}
-    if found.matrix is not None and found.vector is not None and found.vector > BEYOND:
+    if _beyond(top, "vector", found.vector):
+        if found.matrix is None:
+            return None
         parts["vector"] = None  # faster than the ordinary cores can: it is the tensor cores
-    if found.matrix is not None and found.matrix > BEYOND:
-        return None
-    if found.matrix is None and found.vector is not None and found.vector > BEYOND:
+    if _beyond(top, "matrix", found.matrix):
         return None
     scores = {key: part / thresholds[key].weak for key, part in parts.items() if part is not None}
     scores = {key: score for key, score in scores.items() if score >= 1}
@@ -328,7 +328,7 @@ def _near_a_peak(measured: Measured, found: Rates, time: float) -> Verdict | Non
         )
     if found.intensity is not None and top.bandwidth:
         evidence.append(f"There are {found.intensity:,.1f} operations per byte.")
-    if key == "bandwidth" and part > BEYOND:
+    if key == "bandwidth" and _beyond(top, key, part):
         return _verdict(
             measured, IO, PROVISIONAL, found,
             (*evidence, "That is more than the memory can give: part of it was served from L2, so the rate is L2's."),
@@ -361,8 +361,8 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
     top = measured.ceilings
     evidence, change = [], []
     strength = STRONG
-    beyond = found.matrix if found.matrix is not None else found.vector
-    if beyond is not None and beyond > BEYOND:
+    key, beyond = ("matrix", found.matrix) if found.matrix is not None else ("vector", found.vector)
+    if beyond is not None and _beyond(top, key, beyond):
         evidence.append(
             f"{found.tflops:,.1f} TFLOP/s are {beyond:.0%} of the peak, which cannot be: the operations, the type or "
             "the peak are wrong."
@@ -378,7 +378,7 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
             if part is not None:
                 where = "measured" if key in top.measured else "datasheet"
                 evidence.append(f"It reaches {part:.1%} {text} ({where}).")
-        if not evidence:
+        if not evidence and (measured.flops or measured.bytes_moved):
             evidence.append("No peak is known that this work could be compared with.")
             strength = PROVISIONAL
     missing = []
@@ -390,7 +390,7 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
         missing.append("the GPU's peaks")
     if missing:
         evidence.append(f"Unknown: {', '.join(missing)}.")
-        change.append("What is unknown.")
+        change.append(f"To know {', '.join(missing)}.")
         strength = PROVISIONAL
     if found.busy is not None and found.busy < WAITED.weak:
         evidence.append(
@@ -402,7 +402,7 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
         step, command = "Measure this GPU's ceilings, and profile again.", "tileops profile peaks"
     elif missing:
         step = "Say how many operations and bytes the work needs, and profile again."
-        command = measured.target
+        command = _again(measured, "--flops N --bytes N") or measured.target
     else:
         step = (
             "Timing has said what it can. Look at the generated code for the path it took, then at the hardware's "
@@ -419,6 +419,14 @@ def ncu_command(kernel: str, target: str) -> str:
     name = kernel.split("<")[0].split("(")[0].split("::")[-1].split(" ")[-1].strip()
     chosen = f' --kernel-name "regex:{name}"' if name else ""
     return f"ncu --set full{chosen} --launch-skip 2 --launch-count 1 -o {name or 'profile'} {target}"
+
+
+def _beyond(top: Ceilings, key: str, part: float | None) -> bool:
+    """Whether a rate, as a part of its ceiling, is more than the GPU can do."""
+    ceiling = {"bandwidth": top.bandwidth, "matrix": top.matrix, "vector": top.vector}[key]
+    if part is None or not ceiling:
+        return False
+    return part * ceiling > BEYOND * max(top.limits.get(key, 0.0), ceiling)
 
 
 def _again(measured: Measured, option: str) -> str:

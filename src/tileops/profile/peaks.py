@@ -116,6 +116,8 @@ class Ceilings:
         matrix: TFLOP/s on tensor cores; None also where the GPU has none for the type.
         vector: TFLOP/s on the ordinary cores.
         measured: which of the three were measured on this GPU, and are not a datasheet's.
+        limits: the datasheet's figures for the three, where known: what cannot be passed. What was measured can, by a
+            program that only reads, for one.
         source: where the others are from, in words.
     """
 
@@ -125,6 +127,7 @@ class Ceilings:
     matrix: float | None = None
     vector: float | None = None
     measured: frozenset[str] = field(default_factory=frozenset)
+    limits: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
 
 
@@ -180,6 +183,7 @@ def ceilings(
         values["vector"] = gpu.vector.get(kind, gpu.vector.get(rate, gpu.vector.get("float32")))
         if kind == "float64":
             values["vector"] = gpu.vector.get("float64")
+    limits = {key: value for key, value in values.items() if value is not None}
     seen = set()
     for key, names in (
         ("bandwidth", ("bandwidth",)),
@@ -195,4 +199,4 @@ def ceilings(
         source = f"{gpu.source} ({gpu.published})" + (f"; {gpu.derived}" if gpu.derived else "")
     else:
         source = f"{name or 'this device'} is not among the GPUs whose datasheet is listed"
-    return Ceilings(gpu.name if gpu else "", kind, **values, measured=frozenset(seen), source=source)
+    return Ceilings(gpu.name if gpu else "", kind, **values, measured=frozenset(seen), limits=limits, source=source)

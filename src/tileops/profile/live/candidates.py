@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..answers import answers
-from ..columns import Trace
+from ..columns import RUNTIME, Trace
 from ..diagnosis import Measured, diagnose
 from ..errors import ProfileError
 from ..facts import Candidate, Report, Times
@@ -305,6 +305,7 @@ def _measured(
     if not warmed.settled:
         notes.append(f"Its times had not settled after {warmed.count} warm-ups.")
     on_gpu = any(passage.kernels for passage in passages)
+    blind = device.gpu and not trace.has_gpu_activity and not len(trace.of(RUNTIME))
     gpu = Times.of([float(passage.gpu_ns) for passage in passages]) if on_gpu else None
     cpu = Times.of([float(passage.cpu_ns) for passage in passages])
     kernels = passages[-1].kernels if on_gpu else None
@@ -312,16 +313,23 @@ def _measured(
     launch_ns = launching.median_ns if launching else None
     label = next((label for label in labels(trace) if label.path == (name,)), None)
     names = label.kernel_names if label is not None else ()
+    taken = gpu
+    if blind and call is not None:
+        # Without CUPTI, the time between events is what there is: the kernels took no longer.
+        taken = call
+        unsure = ["The kernels' times are unknown: the rates are those of calls that follow each other, or higher."]
+    else:
+        unsure = []
     candidate = Candidate(
         name, warmed.first_ns, warmed.count, warmed.settled, call, gpu, cpu, graph_ns, kernels, launch_ns, flops,
         bytes_moved, sorted(counted), None if doubts else 0, [*notes, *doubts],
     )  # fmt: skip
     measured = Measured(
         name,
-        gpu_ns=gpu.median_ns if gpu else None,
-        low_ns=gpu.low_ns if gpu else None,
-        high_ns=gpu.high_ns if gpu else None,
-        repeats=gpu.count if gpu else len(passages),
+        gpu_ns=taken.median_ns if taken else None,
+        low_ns=taken.low_ns if taken else None,
+        high_ns=taken.high_ns if taken else None,
+        repeats=taken.count if taken else len(passages),
         wall_ns=call.median_ns if call and device.gpu else None,
         launch_ns=launch_ns,
         host_ns=cpu.median_ns if cpu else None,
@@ -333,7 +341,7 @@ def _measured(
         graph_ns=graph_ns,
         cold_l2=cold_l2,
         l2_bytes=device.l2_bytes,
-        doubts=tuple(doubts),
+        doubts=(*doubts, *unsure),
         kernel=names[0] if names else "",
         tensor_cores=uses_tensor_cores(names),
         target=target,

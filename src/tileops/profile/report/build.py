@@ -12,7 +12,7 @@ from ..structure import Structure, analyze
 from .units import duration
 
 
-def report_on(trace: Trace, target: str = "python script.py") -> Report:
+def report_on(trace: Trace, target: str = "tileops profile module:function") -> Report:
     """What a trace says, without knowing anything about the program.
 
     Args:

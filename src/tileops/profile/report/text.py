@@ -55,10 +55,7 @@ def _paragraph(block: Paragraph) -> RenderableType:
 
 def _table(block: Table) -> RenderableType:
     bare = not any(block.headings)
-    table = RichTable(
-        title=Text(block.title, "bold"), title_justify="left", box=None if bare else box.SIMPLE_HEAD, pad_edge=False,
-        show_header=not bare,
-    )  # fmt: skip
+    table = RichTable(box=None if bare else box.SIMPLE_HEAD, pad_edge=False, show_header=not bare)
     for index, heading in enumerate(block.headings):
         figures = index >= block.numbers and heading not in ("meaning", "most of it")
         table.add_column(Text(heading), justify="right" if figures and not bare else "left", overflow="fold")
@@ -66,7 +63,8 @@ def _table(block: Table) -> RenderableType:
         # Text, since names may hold what Rich takes for markup.
         cells = zip(block.headings, row)
         table.add_row(*(Text(cell if heading in _PROSE else shortened(cell)) for heading, cell in cells))
-    return table
+    # Not the table's own title, which would be broken to the table's width.
+    return Group(Text(block.title, "bold"), table)
 
 
 def shortened(name: str, longest: int = _LONGEST_NAME) -> str:
