@@ -5,6 +5,7 @@
     python profile_template.py --loop                 some steps of a loop, a trace for each repetition
     python profile_template.py --memory               allocations too
     python profile_template.py --source               look for tensor cores in the source that TileLang generated
+    python profile_template.py --plain                the calls alone, for a profiler that is started from outside
 
 To profile your own work, change three places: `build_tilelang`, `make_work` and `step_of_the_loop`.
 
@@ -39,7 +40,7 @@ CPU_BLOCK = 32
 # What must not be in a measured region: it belongs to the first call.
 FIRST_CALL = re.compile(r"cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLink|hipModuleLoad|(cuda|hip)Malloc|cuMemAlloc")
 # How the profiler names Python's frames.
-PYTHON = re.compile(r"\S+\(\d+\): |<built-in |nn\.Module: ")
+PYTHON = re.compile(r".+\(\d+\): |<built-in |nn\.Module: ")
 # Marks of the tensor cores' path, and of what usually stands beside it. TileLang hides most behind its own headers.
 MARKS = {
     "tensor cores": r"wgmma|tcgen05|mma_sync|mma\.sync|ldmatrix|tl::gemm_|tl_templates/\w+/gemm|__builtin_amdgcn_mfma",
@@ -63,29 +64,30 @@ class Work:
     first_s: dict[str, float]  # the first call of each, until the device was done
 
 
-def build_tilelang(m: int, n: int, k: int, dtype: str, device: str) -> Any:
-    """Builds C = A·B, ready to be called as `kernel(a, b)`."""
-    import tilelang
+def cpu_function(m: int, n: int, k: int, dtype: str) -> Any:
+    """C = A·B for TileLang's CPU target, which has neither shared memory nor T.gemm."""
     import tilelang.language as T
 
-    if device == "cpu":
+    @T.prim_func
+    def on_cpu(a: T.Tensor((m, k), dtype), b: T.Tensor((k, n), dtype), c: T.Tensor((m, n), dtype)):
+        with T.Kernel(n // CPU_BLOCK, m // CPU_BLOCK, threads=1) as (bx, by):
+            a_tile = T.alloc_local((CPU_BLOCK, CPU_BLOCK), dtype)
+            b_tile = T.alloc_local((CPU_BLOCK, CPU_BLOCK), dtype)
+            c_tile = T.alloc_local((CPU_BLOCK, CPU_BLOCK), dtype)
+            T.clear(c_tile)
+            for step in T.serial(k // CPU_BLOCK):
+                T.copy(a[by * CPU_BLOCK, step * CPU_BLOCK], a_tile)
+                T.copy(b[step * CPU_BLOCK, bx * CPU_BLOCK], b_tile)
+                for i, p, j in T.grid(CPU_BLOCK, CPU_BLOCK, CPU_BLOCK):
+                    c_tile[i, j] += a_tile[i, p] * b_tile[p, j]
+            T.copy(c_tile, c[by * CPU_BLOCK, bx * CPU_BLOCK])
 
-        @T.prim_func
-        def on_cpu(a: T.Tensor((m, k), dtype), b: T.Tensor((k, n), dtype), c: T.Tensor((m, n), dtype)):
-            with T.Kernel(n // CPU_BLOCK, m // CPU_BLOCK, threads=1) as (bx, by):
-                # The CPU target has neither shared memory nor T.gemm.
-                a_tile = T.alloc_local((CPU_BLOCK, CPU_BLOCK), dtype)
-                b_tile = T.alloc_local((CPU_BLOCK, CPU_BLOCK), dtype)
-                c_tile = T.alloc_local((CPU_BLOCK, CPU_BLOCK), dtype)
-                T.clear(c_tile)
-                for step in T.serial(k // CPU_BLOCK):
-                    T.copy(a[by * CPU_BLOCK, step * CPU_BLOCK], a_tile)
-                    T.copy(b[step * CPU_BLOCK, bx * CPU_BLOCK], b_tile)
-                    for i, p, j in T.grid(CPU_BLOCK, CPU_BLOCK, CPU_BLOCK):
-                        c_tile[i, j] += a_tile[i, p] * b_tile[p, j]
-                T.copy(c_tile, c[by * CPU_BLOCK, bx * CPU_BLOCK])
+    return on_cpu
 
-        return tilelang.compile(on_cpu, out_idx=[2], target="c", execution_backend="cython")
+
+def gpu_function(m: int, n: int, k: int, dtype: str) -> Any:
+    """C = A·B for a GPU, summed in float32."""
+    import tilelang.language as T
 
     @T.prim_func
     def on_gpu(a: T.Tensor((m, k), dtype), b: T.Tensor((k, n), dtype), c: T.Tensor((m, n), dtype)):
@@ -100,7 +102,17 @@ def build_tilelang(m: int, n: int, k: int, dtype: str, device: str) -> Any:
                 T.gemm(a_tile, b_tile, c_tile)
             T.copy(c_tile, c[by * BLOCK_M, bx * BLOCK_N])
 
-    return tilelang.compile(on_gpu, out_idx=[2])
+    return on_gpu
+
+
+def build_tilelang(m: int, n: int, k: int, dtype: str, device: str) -> Any:
+    """Builds the kernel, ready to be called as `c = kernel(a, b)`."""
+    import tilelang
+
+    if device == "cpu":
+        function = cpu_function(m, n, k, dtype)
+        return tilelang.compile(function, out_idx=[2], target="c", execution_backend="cython")
+    return tilelang.compile(gpu_function(m, n, k, dtype), out_idx=[2])
 
 
 def make_work(m: int, n: int, k: int, dtype: str, device: str) -> Work:
@@ -145,7 +157,7 @@ def candidates() -> dict[str, Callable[[], torch.Tensor]]:
 
 
 def default_size(device: str) -> int:
-    return 4096 if device == "cuda" else 256
+    return 4096 if device == "cuda" else 128
 
 
 def default_dtype(device: str) -> str:
@@ -231,8 +243,8 @@ def print_doubts(prof: Any, labels: list[str], device: str) -> None:
         print("UNKNOWN without a GPU: times on a GPU, launch overhead, gaps between kernels, what bounds the kernel.")
     elif not gpu:
         print(
-            "UNKNOWN: CUPTI recorded nothing (missing, not permitted, or taken by another profiler): the kernels' times, "
-            "launches and gaps. Times of calls are by CUDA events and hold."
+            "UNKNOWN: CUPTI recorded nothing (missing, not permitted, or taken by another profiler): the kernels' "
+            "times, launches and gaps. Times of calls are by CUDA events and hold."
         )
 
 
@@ -311,6 +323,12 @@ def compare(work: Work, arguments: argparse.Namespace, device: str) -> None:
         for _ in range(arguments.warmup):
             call()
     wait(device)
+    if arguments.plain:
+        for _ in range(arguments.repeats):
+            for call in work.candidates.values():
+                call()
+        wait(device)
+        return
 
     alone: dict[str, list[float]] = {label: [] for label in work.candidates}
     for _ in range(arguments.repeats):
@@ -384,7 +402,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", choices=("cuda", "cpu"), default=default, help="default here: %(default)s")
     for name, what in (("m", "rows of A"), ("n", "columns of B"), ("k", "columns of A")):
-        parser.add_argument(f"--{name}", type=int, help=f"{what}: 4096 unless given, 256 on a CPU")
+        parser.add_argument(f"--{name}", type=int, help=f"{what}: 4096 unless given, 128 on a CPU")
     parser.add_argument("--dtype", choices=("float16", "bfloat16"), help="of a GPU's operands; a CPU's are float32")
     parser.add_argument("--warmup", type=int, default=10, help="calls before anything is measured (%(default)s)")
     parser.add_argument("--repeats", type=int, default=20, help="measured calls of each candidate (%(default)s)")
@@ -393,6 +411,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the traces (%(default)s)")
     parser.add_argument("--tensorboard", type=Path, metavar="DIR", help="a log folder for TensorBoard too")
     parser.add_argument("--memory", action="store_true", help="record allocations, and write their timeline")
+    parser.add_argument("--plain", action="store_true", help="only call, without a profiler: for ncu and the like")
     parser.add_argument("--source", action="store_true", help="write the generated source, and what it shows")
     parser.add_argument("--peak-tflops", type=float, help="what the GPU can do, for the type")
     parser.add_argument("--peak-gbps", type=float, help="what its memory can do")
