@@ -282,7 +282,7 @@ def record_allocations(arguments: argparse.Namespace, device: str) -> contextlib
 
 
 def export_memory_timeline(prof: Any, arguments: argparse.Namespace, device: str) -> None:
-    """Writes the profiler's memory timeline, where this PyTorch still has it: releases since 2.6 call it outdated."""
+    """Writes the profiler's memory timeline, where this PyTorch still has it: 2.13 calls it outdated."""
     path = arguments.output / "memory_timeline.json"
     if not hasattr(prof, "export_memory_timeline"):
         print("This PyTorch has no export_memory_timeline: the allocator's snapshot has replaced it (GPU only).")
