@@ -400,6 +400,18 @@ def test_doubts(template, capsys):
     assert template.durations(steady, "torch_ref", gpu=True) == pytest.approx([1e-5] * 3)
 
 
+def test_running_out_of_memory_leaves_a_snapshot(template, tmp_path, monkeypatch):
+    """With the allocator's recorder replaced: there is none without a GPU."""
+    memory, calls = template.torch.cuda.memory, []
+    monkeypatch.setattr(memory, "_record_memory_history", lambda **options: calls.append(options))
+    monkeypatch.setattr(memory, "_dump_snapshot", lambda path: Path(path).write_text("snapshot"))
+    arguments = SimpleNamespace(memory=True, output=tmp_path / "out")
+    with pytest.raises(MemoryError), template.record_allocations(arguments, "cuda"):
+        raise MemoryError
+    assert (tmp_path / "out" / "memory_snapshot.pickle").read_text() == "snapshot"
+    assert calls[-1] == {"enabled": None}  # the recorder is off again
+
+
 def test_the_gpu_kernel_takes_the_tensor_cores_path(template, cuda_target):
     import tilelang
 
