@@ -12,6 +12,7 @@ needs::
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -157,6 +158,7 @@ def test_named_options_exist(page):
             assert re.search(rf"{option}\b", known), f"{option} in {text!r}"
 
 
+@functools.cache
 def sys_output(*command: object) -> str:
     return subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True).stdout
 
