@@ -303,3 +303,14 @@ def test_the_page_in_a_browser(browser, report, tmp_path):
     assert said == []
     assert requests == [path.as_uri()]
     page.close()
+
+
+def test_without_a_gpu_a_label_can_dominate(tmp_path):
+    """A kernel of TileLang's CPU target is no operator: of 150 µs, 100 are its label's own."""
+    maker = Maker()
+    maker.label("tilelang_kernel", 0, 100)
+    maker.label("torch_ref", 200, 50)
+    maker.op("aten::mm", 200, 50)
+    answer = report_on(maker.trace(tmp_path)).answers[0]
+    assert answer.text.startswith("tilelang_kernel: 67% of the time on the host, 100 µs in 1 call")
+    assert answer.column == "Self CPU"

@@ -32,14 +32,15 @@ def _dominant(structure: Structure) -> Answer:
         share = (row.self_cuda_ns or 0) / total
         text = f"{row.name}: {share:.0%} of the time on GPUs, {duration(row.self_cuda_ns or 0)} in {_calls(row.calls)}."
         return Answer(question, text, "Self CUDA")
-    rows = [row for row in structure.table if row.kind in ("operator", "runtime")]
+    # Labels too: a kernel of TileLang's CPU target is no operator, and its time is the label's own.
+    rows = [row for row in structure.table if row.kind in ("operator", "runtime", "label")]
     total = sum(row.self_cpu_ns for row in rows)
     if not rows or not total:
         return Answer(question, "Nothing that the table lists.", "Self CPU")
     row = max(rows, key=lambda row: row.self_cpu_ns)
     share = row.self_cpu_ns / total
     took = f"{duration(row.self_cpu_ns)} in {_calls(row.calls)}"
-    text = f"{row.name}: {share:.0%} of the operators' time on the host, {took}."
+    text = f"{row.name}: {share:.0%} of the time on the host, {took}."
     return Answer(question, text, "Self CPU")
 
 
