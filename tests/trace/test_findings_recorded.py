@@ -100,8 +100,9 @@ def test_ctas_that_share_an_sm_share_its_tensor_cores() -> None:
     shared = with_ctas(timeline, sm=timeline.ctas["sm"] // 2)
     (found,) = [one for one in shared.findings(flops=FLOPS) if one.rule == "producer-held-back"]
     assert found.figures["rate"] == pytest.approx(2 * alone.figures["rate"], rel=0.02)
-    four = with_ctas(timeline, sm=timeline.ctas["sm"] // 4)
-    assert "producer-held-back" not in [one.rule for one in four.findings(flops=FLOPS)]
+    # Of four CTAs on an SM, it would have been more than an SM can.
+    with pytest.raises(TraceError, match="is it the number of this launch"):
+        with_ctas(timeline, sm=timeline.ctas["sm"] // 4).findings(flops=FLOPS)
 
 
 def test_nothing_is_said_where_the_rate_is_not_known() -> None:
@@ -137,3 +138,8 @@ def test_rates_are_those_of_the_makers_figures() -> None:
         ("", None), (None, None), (5, None),
     ):  # fmt: skip
         assert flop_a_cycle(device) == rate
+
+
+def test_operations_that_no_gpu_does_are_refused() -> None:
+    with pytest.raises(TraceError, match=r"times what the tensor cores of the SMs that ran can do"):
+        recorded("good").findings(flops=2 * FLOPS)

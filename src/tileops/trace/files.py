@@ -58,6 +58,8 @@ def exported(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises:
         OSError: naming ``path``, if it cannot be written.
     """
+    if not os.fspath(path):
+        raise OSError(errno.ENOENT, "the timeline cannot be written: its name is empty", str(path))
     if "\0" in os.fspath(path):
         raise OSError(errno.EINVAL, "the timeline cannot be written: its name holds a NUL character", str(path))
     try:

@@ -138,8 +138,11 @@ class Recording:
             raise TraceError(f"{path}: {wrong_version('a recording', index['version'], VERSION)}")
         if not isinstance(index["meta"], dict):
             raise ValueError("its meta is no dictionary")
-        table = SiteTable.from_json(index["table"])
-        table.check()
+        try:
+            table = SiteTable.from_json(index["table"])
+            table.check()
+        except TraceError as error:
+            raise TraceError(f"{path}: {error}") from error
         lines = np.zeros((index["ctas"], table.line_words), dtype=np.uint64)
         for number, group in enumerate(table.groups):
             with_payload = group.layout.record_words == 2

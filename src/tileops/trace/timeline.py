@@ -97,6 +97,9 @@ class Table:
 
     def where(self, **equal: Any) -> Table:
         """The rows whose columns equal the given values, e.g. ``slices.where(cta=3, name="wait")``."""
+        unknown = [name for name in equal if name not in self._columns]
+        if unknown:
+            raise KeyError(f"no column {unknown[0]!r}; there are {', '.join(self._columns)}")
         mask = np.ones(len(self), dtype=bool)
         for name, value in equal.items():
             if name in self._vocabularies:

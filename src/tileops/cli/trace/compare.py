@@ -31,6 +31,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommand's arguments."""
+    from tileops.cli.trace.products import product
     from tileops.cli.trace.shares import share
 
     before = parser.add_argument("before", metavar="BEFORE", type=Path, help="a recording, or a folder of recordings")
@@ -40,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on", type=_condition, action="append", default=[], metavar="WHAT=SHARE",
         help="exit with 1 if the kernel became so much slower (regression=3%%), or has a new finding that could win as "
         "much (finding=10%%); may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--flops", type=product, metavar="N",
+        help="floating-point operations of a launch of either side, such as '2*4096*4096*4096': findings then tell "
+        "slow computations too",
     )  # fmt: skip
     page = parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with both on one axis")
     parser.add_argument("--json", action="store_true", help="JSON, as docs/comparing.md describes it")
@@ -60,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints; returns the exit status."""
     from tileops.trace.comparison import compare
 
-    comparison = compare(_side(arguments.before), _side(arguments.after), arguments.minimum)
+    comparison = compare(_side(arguments.before), _side(arguments.after), arguments.minimum, arguments.flops)
     if arguments.html is not None:
         from tileops.trace.export.html import export_comparison
 

@@ -103,7 +103,10 @@ class Comparison:
 
 
 def compare(
-    before: Timeline | Sequence[Timeline], after: Timeline | Sequence[Timeline], minimum: float = MINIMUM
+    before: Timeline | Sequence[Timeline],
+    after: Timeline | Sequence[Timeline],
+    minimum: float = MINIMUM,
+    flops: float | None = None,
 ) -> Comparison:
     """Compares two kernels, or one kernel before and after a change.
 
@@ -114,19 +117,22 @@ def compare(
         before: the Timeline, or Timelines of repeated launches.
         after: likewise.
         minimum: a change smaller than this share counts as noise.
+        flops: floating-point operations of a launch of either side, for the findings, see
+            :meth:`~tileops.trace.Timeline.findings`: without them a slow computation looks like a fast one.
 
     Returns:
         The kernel's span and each range's cycles a CTA, with a verdict each, and the findings that came and went.
 
     Raises:
-        TraceError: if a side holds no launch, or ``minimum`` is no share.
+        TraceError: if a side holds no launch, or one launch twice; if ``minimum`` is no share; and as
+            :meth:`~tileops.trace.Timeline.findings` does.
     """
     sides = (_side(before, "before"), _side(after, "after"))
     if isinstance(minimum, bool) or not isinstance(minimum, (int, float)) or not 0 <= minimum < 1:
         raise TraceError(f"compare: minimum must be a share, from 0 to less than 1, got {minimum!r}")
     summaries = tuple([timeline.summary() for timeline in side] for side in sides)
     paired = len({_ctas(timeline) for side in sides for timeline in side}) == 1
-    gone, new = _findings(sides)
+    gone, new = _findings(sides, flops)
     return Comparison(
         before=sides[0], after=sides[1], minimum=float(minimum), span=_span(sides, summaries, paired, minimum),
         ranges=_ranges(sides, summaries, paired, minimum), gone=gone, new=new, clock_before=_clock(sides[0]),
@@ -135,9 +141,13 @@ def compare(
 
 
 def _side(given: Any, name: str) -> tuple[Timeline, ...]:
-    side = (given,) if isinstance(given, Timeline) else tuple(given)
+    side = (given,) if isinstance(given, Timeline) else tuple(given) if isinstance(given, Sequence) else ()
     if not side or not all(isinstance(one, Timeline) for one in side):
         raise TraceError(f"compare: {name} must be a Timeline or several, got {given!r}")
+    # Copies of a launch would pass for a kernel that does not scatter.
+    launches = {tuple(timeline.ctas[column].tobytes() for column in ("cta", "begin_ns", "cycles")) for timeline in side}
+    if len(launches) < len(side):
+        raise TraceError(f"compare: {name} holds one launch more than once: give each launch once")
     return side
 
 
@@ -209,14 +219,16 @@ def _totals(timeline: Timeline, summary: Summary) -> dict[tuple[str, str, str], 
     return found
 
 
-def _findings(sides: tuple[tuple[Timeline, ...], ...]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def _findings(
+    sides: tuple[tuple[Timeline, ...], ...], flops: float | None
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Those of the first side alone and those of the second, each as the first launch that has it tells it."""
     made = []
     for side in sides:
         told: dict[Any, Finding] = {}
         count: Counter[Any] = Counter()
         for timeline in side:
-            here = {_identity(finding): finding for finding in timeline.findings()}
+            here = {_identity(finding): finding for finding in timeline.findings(flops=flops)}
             count.update(list(here))
             told = {**here, **told}
         made.append({key: finding for key, finding in told.items() if 2 * count[key] > len(side)})

@@ -15,9 +15,10 @@ def text(comparison: Comparison) -> str:
         f"{len(side)} {'launch' if len(side) == 1 else 'launches'} {when}"
         for side, when in ((comparison.before, "before"), (comparison.after, "after"))
     )
+    kernel = f"{told(span, of_ctas='cycles of 80% of CTAs')}: {span.reason}"
     lines = [
         f"{comparison.after[0].meta.get('kernel', 'kernel')}: {launches}",
-        f"kernel: {span.before / 1000:,.2f} µs before, {span.after / 1000:,.2f} µs after: {told(span)}: {span.reason}",
+        f"kernel: {span.before / 1000:,.2f} µs before, {span.after / 1000:,.2f} µs after: {kernel}",
     ]
     lines += [f"caution: {sentence}" for sentence in comparison.caution]
     changed = [change for change in comparison.ranges if change.verdict.verdict != NOISE]
@@ -40,13 +41,13 @@ def text(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
-def told(verdict: Verdict) -> str:
-    """A verdict in a line, without its reason."""
+def told(verdict: Verdict, of_ctas: str = "80% of CTAs") -> str:
+    """A verdict in a line, without its reason; ``of_ctas`` says what the spread is of."""
     if not math.isfinite(verdict.change):
         return verdict.reason
     spread = ""
     if math.isfinite(verdict.low):
-        spread = f", 80% of CTAs {verdict.low:+.1%} to {verdict.high:+.1%}"
+        spread = f", {of_ctas} {verdict.low:+.1%} to {verdict.high:+.1%}"
     return f"{verdict.change:+.1%}{spread}: {verdict.verdict}, {verdict.evidence}"
 
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from ..errors import TraceError
 from ..timeline import Timeline
 from .balance import lanes, launch
@@ -22,6 +24,8 @@ from .rates import FLOP_A_CYCLE, flop_a_cycle
 from .recording import recording
 
 MINIMUM = 0.05
+# Recordings of the production GEMM compute at 1.01 of the tensor cores' rate at most, in their steady state.
+_MOST_RATE = 1.1
 # Of findings with the same win, the one of the earlier rule comes first.
 RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (pipeline, launch, phases, outliers, lanes)
 
@@ -64,6 +68,15 @@ def _check_flops(timeline: Timeline, flops: Any, least_cycles: Mapping[str, floa
         known = ", ".join(FLOP_A_CYCLE)
         raise TraceError(
             f"findings: flops needs a device of known rate ({known}), not {device}: give least_cycles instead"
+        )
+    finished = timeline.ctas[timeline.ctas["finished"]]
+    span_ns = float(finished["end_ns"].max() - finished["begin_ns"].min()) if len(finished) else math.nan
+    clock = float(np.max(finished["ghz"])) if len(finished) else math.nan
+    most = span_ns * clock * len(np.unique(finished["sm"])) * (flop_a_cycle(device) or math.nan)
+    if flops > _MOST_RATE * most:
+        raise TraceError(
+            f"findings: {flops:.3g} operations in {span_ns / 1000:,.1f} µs are {flops / most:.1f} times what the "
+            "tensor cores of the SMs that ran can do: is it the number of this launch?"
         )
 
 

@@ -104,7 +104,7 @@ class Page {
       return option;
     }));
     this.listen();
-    if (before.count && after.count) this.pick(0.5);
+    if (before.count && after.count) this.begin();
     else byId("timelines").hidden = byId("picker").hidden = true;
   }
 
@@ -170,6 +170,15 @@ class Page {
     this.open(this.sides.map(({ recording: { columns } }) => (
       Math.max(0, ranked(columns.cta_cycles, columns.cta_finished, fraction))
     )));
+  }
+
+  /** Opens the CTA that is the median of the first launch, of both if both have it in the same grid. */
+  begin() {
+    this.pick(0.5);
+    const [before, after] = this.sides;
+    const same = after.recording.columns.cta_cta.indexOf(before.cta.number);
+    const grids = this.sides.map(({ recording }) => String(recording.head.grid));
+    if (same >= 0 && grids[0] === grids[1] && before.cta.recorded) this.open([before.position, same]);
   }
 
   /** @param {number[]} positions one of each launch */
