@@ -151,3 +151,15 @@ def test_wrong_arguments(arguments, capsys):
 def test_help_needs_no_torch():
     code = "import sys, tileops.cli.main; assert not {'torch', 'tilelang', 'msgspec'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
+
+
+def test_a_script_with_a_profiler_of_its_own_is_refused(tmp_path):
+    """In a process of its own: PyTorch 2.13 crashed where the outer profiler was stopped all the same."""
+    script = tmp_path / "profiled.py"
+    script.write_text("import torch\nwith torch.profiler.profile():\n    torch.ones(8) + 1\nprint('done')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tileops", "profile", str(script)], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 2, done.stderr
+    assert "done" in done.stdout
+    assert "the profiled code runs torch.profiler itself" in done.stderr

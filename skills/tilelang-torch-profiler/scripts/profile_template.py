@@ -274,9 +274,12 @@ def record_allocations(arguments: argparse.Namespace, device: str) -> contextlib
         finally:
             path = arguments.output / "memory_snapshot.pickle"
             path.parent.mkdir(parents=True, exist_ok=True)
-            torch.cuda.memory._dump_snapshot(str(path))
+            try:
+                torch.cuda.memory._dump_snapshot(str(path))
+                print(f"wrote {path}")
+            except (RuntimeError, OSError) as error:  # the report is worth more than the snapshot
+                print(f"PyTorch cannot write the allocator's snapshot: {error}")
             torch.cuda.memory._record_memory_history(enabled=None)
-            print(f"wrote {path}")
 
     return recorded()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..columns import RUNTIME, Trace
+from ..errors import ProfileError
 from ..structure.links import launch_calls
 from .device import Device
 
@@ -65,6 +66,9 @@ def recorded(device: Device, memory: bool, with_stack: bool) -> Iterator[list[Pa
 
     The list then holds the trace's path, and with ``memory`` on a GPU that of the allocator's snapshot, which
     https://pytorch.org/memory_viz draws; also where the work ended in an exception. The files are the caller's.
+
+    Raises:
+        ProfileError: if what runs inside runs a profiler of its own.
     """
     from torch.profiler import profile
 
@@ -77,20 +81,40 @@ def recorded(device: Device, memory: bool, with_stack: bool) -> Iterator[list[Pa
         snapshot = memory and device.gpu
         if snapshot:
             _allocator()._record_memory_history(max_entries=_SNAPSHOT_EVENTS)
+        profiler.start()
         try:
-            with profiler:
-                yield paths
-                device.wait()
+            yield paths
+            device.wait()
         finally:
             # Also after an exception: what led there is what one wants to see.
-            with contextlib.suppress(RuntimeError):
-                profiler.export_chrome_trace(str(folder / "trace.json.gz"))
-                paths.append(folder / "trace.json.gz")
             if snapshot:
-                with contextlib.suppress(RuntimeError, OSError):
+                try:
                     _allocator()._dump_snapshot(str(folder / "memory_snapshot.pickle"))
                     paths.append(folder / "memory_snapshot.pickle")
+                except (RuntimeError, OSError) as error:
+                    # Seen with PyTorch 2.11 on an H200: "stoi".
+                    warnings.warn(f"PyTorch cannot write the allocator's snapshot: {error}", stacklevel=2)
                 _allocator()._record_memory_history(enabled=None)
+            if not _is_running():
+                # Of two profilers the inner one ends both. To stop or to read the outer one then ends the process:
+                # a segmentation fault in PyTorch 2.13, an AttributeError in 2.11.
+                raise ProfileError(
+                    "the profiled code runs torch.profiler itself, which took the place of this one: profile a "
+                    "function of it that does not (module:function), or read the trace that it writes with "
+                    "`tileops profile read`"
+                )
+            with contextlib.suppress(RuntimeError):
+                profiler.stop()
+                profiler.export_chrome_trace(str(folder / "trace.json.gz"))
+                paths.insert(0, folder / "trace.json.gz")
+
+
+def _is_running() -> bool:
+    """Whether PyTorch is profiling now."""
+    import torch
+
+    enabled: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
+    return bool(enabled())
 
 
 def _allocator() -> Any:
