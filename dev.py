@@ -248,7 +248,7 @@ def run(command: str, arguments: list[str]) -> int:
         if not has_gpu():
             say("No GPU: the tests marked gpu are skipped.")
         # Spread by file, so that a kernel which a file's tests share is built once.
-        spread = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
+        spread = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--durations", "12"]
         return call(PYTHON, "-m", "pytest", *(arguments or spread), env=environment)
     if command == "check":
         return max([*(call(PYTHON, "-m", *check, env=environment) for check in CHECKS), check_javascript()])
