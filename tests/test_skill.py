@@ -91,7 +91,11 @@ def run(page: Path, chosen: list[Fence], folder: Path) -> None:
             command = [sys.executable, script.name]
         else:
             command = ["bash", "-euo", "pipefail", "-c", fence.code]
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+        for _ in range(3):
+            done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+            # PyTorch 2.13 reads its own events' names wrongly now and then, where memory is profiled on a CPU.
+            if "UnicodeDecodeError" not in done.stderr or "autograd/profiler.py" not in done.stderr:
+                break
         assert done.returncode == 0, f"{page.name}, line {fence.line}:\n{fence.code}{done.stdout}{done.stderr}"
 
 

@@ -148,8 +148,11 @@ def test_a_figure_follows_the_other(side: str, show_comparison: ShowComparison) 
         page.mouse.wheel(-20_000, 0)
     assert opened.one_axis()
     assert opened.axis(side)[0] == pytest.approx(whole[0])
-    page.mouse.dblclick(x, y)
-    page.wait_for_timeout(400)
+    for _ in range(5):  # on a busy machine the clicks stand too far apart for Plotly
+        page.mouse.dblclick(x, y)
+        page.wait_for_timeout(400)
+        if opened.axis(other) == pytest.approx(whole):
+            break
     assert opened.one_axis()
     assert opened.axis(other) == pytest.approx(whole)
 
