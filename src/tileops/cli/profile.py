@@ -182,6 +182,9 @@ def _program(what: str, argv: Sequence[str]) -> int:
         parser.add_argument("--repeats", type=int, default=20, help="profiled calls (default: %(default)s)")
         parser.add_argument("--warmup", type=int, default=10, help="the fewest calls before (default: %(default)s)")
         parser.add_argument("--cold-l2", action="store_true", help="empty the L2 cache between calls")
+        parser.add_argument(
+            "--instructions", action="store_true", help="compile TileLang's sources again and count instructions"
+        )
         parser.add_argument("--graph", action="store_true", help="time replays from a CUDA graph too")
         arguments = parser.parse_args(argv)
     else:
@@ -216,6 +219,7 @@ def _of_function(what: str, arguments: argparse.Namespace) -> tuple[Report, int]
         "graph": arguments.graph,
         "memory": arguments.memory,
         "with_stack": arguments.with_stack,
+        "instructions": arguments.instructions,
         "target": f"tileops profile {what}",
     }
     try:
