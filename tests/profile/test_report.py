@@ -157,7 +157,8 @@ def test_a_trace_without_a_gpu_shows_no_zeros_for_it(tmp_path):
     text = to_text(found)
     assert "CUDA total" not in text.split("Diagnosis")[0].replace("[CPU total]", "")
     assert "There is no GPU activity" in text
-    assert found.verdicts[0].strength == "provisional"
+    assert (found.verdicts[0].bound, found.verdicts[0].strength) == ("no verdict", "none")
+    assert "There is no GPU activity" in found.verdicts[0].evidence[0]
     label = next(line for line in text.splitlines() if line.strip().startswith("work ") and "unknown" in line)
     assert label.count("unknown") == 3
     assert found.structure.labels[0].gpu_ns is None

@@ -167,4 +167,4 @@ class Report:
         """
         from .report.files import save
 
-        return save(self, folder)
+        return save(self, folder)[1]

@@ -53,7 +53,8 @@ def profile(
     with_stack: bool = False,
     instructions: bool = False,
     objective: str = "",
-    target: str = "",
+    target: str | Mapping[str, str] = "",
+    again: str = "",
 ) -> Report:
     """Profiles callables and says what bounds each.
 
@@ -76,7 +77,9 @@ def profile(
         instructions: compiles the source of each TileLang kernel that a candidate names once more, after all is
             measured, and counts the instructions in it. Needs nvcc and nvdisasm or cuobjdump, and some seconds each.
         objective: what is to be found out, for the report's head.
-        target: the command that runs this, for the commands that the report recommends.
+        target: the command that runs this program, for the commands that the report recommends; one for all, or one by
+            name. Without it, that is the script that is running.
+        again: the ``tileops profile`` command that made this profile, if one did.
 
     Returns:
         The report.
@@ -90,7 +93,9 @@ def profile(
         raise ProfileError("repeats and warmup must be 1 at least")
     of_flops, of_bytes = _by_name("flops", flops, named), _by_name("bytes_moved", bytes_moved, named)
     device = this_device()
-    target = target or shlex.join(["python", *(sys.argv if sys.argv[0] not in ("", "-c") else ["script.py"])])
+    if not target and sys.argv[0] not in ("", "-c"):
+        target = shlex.join(["python", *sys.argv])
+    targets = target if isinstance(target, Mapping) else dict.fromkeys(named, target)
     missing: list[str] = []
     warmed = {}
     for name, work in list(named.items()):
@@ -123,7 +128,7 @@ def profile(
         sources = generated_sources(named[name])
         candidate, measured = _measured(
             name, trace, warmed[name], calls[name], graphs.get(name), of_flops.get(name), of_bytes.get(name), top,
-            {"flops"} if counted.get(name) else set(), device, cold_l2, target,
+            {"flops"} if counted.get(name) else set(), device, cold_l2, targets.get(name, ""),
         )  # fmt: skip
         said = [told(kernel, source) for kernel, source in sources.items()]
         compiled = [machine_code.instructions_of(*kernel, device.arch) for kernel in sources.items() if instructions]
@@ -131,7 +136,8 @@ def profile(
         said += [counted[name]] if counted.get(name) else []
         results.append(replace(candidate, evidence=said, instructions=compiled))
         tensor_cores = _tensor_cores(measured.tensor_cores, sources, compiled)
-        verdicts.append(diagnose(replace(measured, tensor_cores=tensor_cores)))
+        why = reason or f"{name} launched nothing on the GPU."
+        verdicts.append(diagnose(replace(measured, tensor_cores=tensor_cores, again=again, unmeasured=why)))
     return Report(
         objective=objective or _objective(list(named)),
         setup=_setup(device, dtype, top, repeats, cold_l2, graph),

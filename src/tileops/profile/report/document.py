@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..diagnosis import NO_VERDICT
 from ..facts import Candidate, Instructions, Report, Times
 from .units import duration, number, share, size
 
@@ -155,9 +156,11 @@ def _diagnosis(report: Report) -> Section:
     compiled = {candidate.name: candidate.instructions for candidate in report.candidates}
     for verdict in report.verdicts:
         found = verdict.rates
-        blocks.append(Paragraph(f"{verdict.name}: {verdict.bound} ({verdict.strength})", "lead"))
+        judged = verdict.bound != NO_VERDICT
+        sure = f"{verdict.bound} ({verdict.strength})" if judged else "no verdict is possible"
+        blocks.append(Paragraph(f"{verdict.name}: {sure}", "lead"))
         blocks.append(Paragraph(f"This is {verdict.nature}."))
-        blocks += [Paragraph(f"Evidence: {text}") for text in verdict.evidence]
+        blocks += [Paragraph(f"{'Evidence' if judged else 'Why'}: {text}") for text in verdict.evidence]
         blocks += [Paragraph(text) for text in besides.get(verdict.name, ())]
         blocks += _instructions(compiled.get(verdict.name, ()))
         blocks += [Paragraph(f"Would change it: {text}") for text in verdict.would_change]
