@@ -62,6 +62,17 @@ def test_reading_says_that_the_program_is_a_placeholder(trace, capsys):
     assert "`module:function` is a placeholder" in verdict["next_step"]
 
 
+def test_nothing_is_cut_on_the_way_to_a_pipe(trace, capsys):
+    assert main(["profile", "read", trace, "--json"]) == 0
+    (verdict,) = json.loads(capsys.readouterr().out)["figures"]["verdicts"]
+    assert main(["profile", "read", trace]) == 0
+    printed = capsys.readouterr().out
+    squeezed = "".join(printed.split())
+    for said in (verdict["next_step"], *verdict["evidence"], *verdict["would_change"]):
+        assert "".join(said.split()) in squeezed
+    assert f"  {verdict['command']}" in printed.splitlines()
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_what_is_printed_names_the_saved_trace(tmp_path, capsys, form):
     script, out = tmp_path / "work.py", tmp_path / "out"

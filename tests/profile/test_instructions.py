@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from tileops.profile import profile
 from tileops.profile.facts import Instructions
 from tileops.profile.live import candidates, instructions
-from tileops.profile.live.device import Device
+from tileops.profile.live.device import Device, this_device
 from tileops.profile.report.data import to_data
 from tileops.profile.report.html import to_html
 
@@ -139,6 +141,21 @@ def test_a_compiler_that_takes_too_long_is_ended_with_its_children(monkeypatch, 
     assert found.missing.endswith("nvcc took longer than 0.5 s.")
     time.sleep(4)
     assert not alive.exists()
+
+
+@pytest.mark.parametrize(
+    ("capability", "hip", "arch"),
+    [((8, 0), None, "sm_80"), ((9, 0), None, "sm_90a"), ((10, 3), None, "sm_103a"), ((12, 0), None, "sm_120a"),
+     ((9, 4), "6.2", "")],
+)  # fmt: skip
+def test_what_a_gpu_is_compiled_for(monkeypatch, capability, hip, arch):
+    found = SimpleNamespace(name="G", total_memory=1 << 30, L2_cache_size=1 << 20)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: found)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    assert this_device() == Device("G", True, 1, float(1 << 30), float(1 << 20), arch)
 
 
 class Kernel:

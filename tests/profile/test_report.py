@@ -126,6 +126,15 @@ def test_the_same_facts_in_the_same_order(report):
     assert [text for text in in_json if text] == said
 
 
+def test_long_lines_are_broken_and_commands_are_not(report):
+    sentence, command = " ".join(["word"] * 99) + " end.", "python -c " + "x" * 400
+    verdict = replace(report.verdicts[0], next_step=sentence, command=command)
+    text = to_text(replace(report, verdicts=[verdict]))
+    assert f"  {command}" in text.splitlines()
+    assert f"Next: {sentence}" in " ".join(text.split())
+    assert f"Next: {sentence}" not in text
+
+
 def test_json_has_a_schema_and_all_figures(report):
     data = json.loads(to_json(report))
     assert data["schema"] == SCHEMA

@@ -360,7 +360,7 @@ def _show(report: Report, arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(to_json(report).decode("utf-8"))
         return 0
-    _console().print(renderable(report))
+    _console().print(renderable(report), crop=False)
     for path in files:
         print(path)
     return 0
