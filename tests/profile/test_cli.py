@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tileops.cli.main import main
+from tileops.cli.profile import _unprofiled
 
 from .kineto import Maker
 
@@ -51,6 +53,51 @@ def test_read(trace, capsys, tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "report.html", "report.json", "report.txt", "trace.json.gz",
     }  # fmt: skip
+
+
+def test_reading_says_that_the_program_is_a_placeholder(trace, capsys):
+    assert main(["profile", "read", trace, "--json"]) == 0
+    (verdict,) = json.loads(capsys.readouterr().out)["figures"]["verdicts"]
+    assert "module:function" in verdict["command"]
+    assert "`module:function` is a placeholder" in verdict["next_step"]
+
+
+def test_nothing_is_cut_on_the_way_to_a_pipe(trace, capsys):
+    assert main(["profile", "read", trace, "--json"]) == 0
+    (verdict,) = json.loads(capsys.readouterr().out)["figures"]["verdicts"]
+    assert main(["profile", "read", trace]) == 0
+    printed = capsys.readouterr().out
+    squeezed = "".join(printed.split())
+    for said in (verdict["next_step"], *verdict["evidence"], *verdict["would_change"]):
+        assert "".join(said.split()) in squeezed
+    assert f"  {verdict['command']}" in printed.splitlines()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_what_is_printed_names_the_saved_trace(tmp_path, capsys, form):
+    script, out = tmp_path / "work.py", tmp_path / "out"
+    script.write_text(SCRIPT)
+    (tmp_path / "some.py").write_text(MODULE)
+    for what in (str(script), f"{tmp_path}/some.py:one"):
+        assert main(["profile", what, "--output", str(out), *form]) == 0
+        printed = "".join(capsys.readouterr().out.split())
+        assert str(out / "trace.json.gz") in printed
+        assert "tileops-profile-" not in printed  # the folder that it is recorded in
+        for name in ("report.txt", "report.json", "report.html"):
+            assert "tileops-profile-" not in (out / name).read_text()
+
+
+@pytest.mark.parametrize("place", ["commanded", "folder/commanded.py"])
+def test_the_command_for_ncu_calls_the_function_three_times(tmp_path, place):
+    (tmp_path / "folder").mkdir()
+    text = "def one():\n    print('called')\ndef several():\n    return {\"it's\": one, 'other': print}\n"
+    (tmp_path / "commanded.py").write_text(text)
+    (tmp_path / "folder" / "commanded.py").write_text(text)
+    for command in (_unprofiled(f"{place}:one"), _unprofiled(f"{place}:several", "it's")):
+        program, *arguments = shlex.split(command)
+        assert program == "python"
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=tmp_path, check=True)
+        assert done.stdout.split() == ["called"] * 3
 
 
 def test_read_as_json(trace, capsys):

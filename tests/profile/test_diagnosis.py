@@ -103,13 +103,17 @@ def test_there_are_hundreds():
 
 def test_without_a_gpu():
     verdict = diagnose(Measured("cpu", host_ns=5e6, repeats=10))
-    assert (verdict.bound, verdict.strength, verdict.proof) == (OPEN, "provisional", False)
-    assert "No time on a GPU" in verdict.evidence[0]
+    assert (verdict.bound, verdict.strength, verdict.proof) == ("no verdict", "none", False)
+    assert verdict.evidence == ("No time on a GPU was measured, and each verdict rests on one.",)
+    assert verdict.nature.startswith("no finding")
+    why = diagnose(Measured("cpu", unmeasured="There is no GPU here.", again="tileops profile m:f"))
+    assert why.evidence[0].endswith("There is no GPU here.")
+    assert why.command == "tileops profile m:f"
     assert verdict.rates.tflops is None
 
 
 def test_more_than_the_memory_gives_came_from_l2():
-    verdict = diagnose(work(io=1.06, target="tileops profile m:f"))
+    verdict = diagnose(work(io=1.06, again="tileops profile m:f"))
     assert (verdict.bound, verdict.strength) == (IO, "provisional")
     assert any("served from L2" in text for text in verdict.evidence)
     assert verdict.command == "tileops profile m:f --cold-l2"
@@ -216,6 +220,29 @@ def test_commands_name_the_kernel_as_ncu_does():
     assert "--kernel-name" not in ncu_command("", "python x.py")
 
 
+def test_a_program_that_is_not_known_is_a_placeholder():
+    known, unknown = (diagnose(work(io=0.1, matrix=0.1, target=target)) for target in ("python script.py", ""))
+    assert known.bound == unknown.bound == OPEN
+    assert known.command == unknown.command
+    assert known.command.endswith(" --kill yes -o gemm python script.py")
+    assert "placeholder" not in known.next_step
+    assert "`python script.py` is a placeholder" in unknown.next_step
+    again = "tileops profile module:function"
+    uncounted = diagnose(work(flops=None, bytes_moved=None, target="python x.py", again=again))
+    assert uncounted.command == f"{again} --flops N --bytes N"
+    assert "`module:function` is a placeholder" in uncounted.next_step
+    uncounted = diagnose(work(flops=None, bytes_moved=None, target="python x.py", again="tileops profile x:f"))
+    assert uncounted.command == "tileops profile x:f --flops N --bytes N"
+    assert "placeholder" not in uncounted.next_step
+
+
+def test_ncu_never_runs_this_profiler():
+    verdict = diagnose(work(io=0.1, matrix=0.1, target="python -c x", again="tileops profile m:f"))
+    assert verdict.command.endswith(" python -c x")
+    assert "tileops profile" not in verdict.command
+    assert "compete with ncu for CUPTI" in verdict.next_step
+
+
 MAYBE = st.none() | st.floats(1e-3, 1e12)
 
 
@@ -233,6 +260,9 @@ MAYBE = st.none() | st.floats(1e-3, 1e12)
 )  # fmt: skip
 def test_every_figure_gets_a_verdict(measured):
     verdict = diagnose(measured)
+    if not measured.gpu_ns:
+        assert (verdict.bound, verdict.strength) == ("no verdict", "none")
+        return
     assert verdict.bound in (IO, CUDA, TENSOR, LAUNCH, OPEN)
     assert verdict.strength in ("strong", "weak", "provisional")
     assert verdict.evidence

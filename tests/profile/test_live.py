@@ -60,8 +60,11 @@ def test_without_a_gpu_it_says_what_is_unknown(compared):
     assert "There is no GPU here" in compared.missing[0]
     for candidate, verdict in zip(compared.candidates, compared.verdicts):
         assert (candidate.gpu, candidate.kernels, candidate.launch_ns) == (None, None, None)
-        assert (verdict.strength, verdict.rates.tflops) == ("provisional", None)
+        assert (verdict.bound, verdict.strength, verdict.rates.tflops) == ("no verdict", "none", None)
+        assert "There is no GPU here" in verdict.evidence[0]
     assert "unknown" in str(compared)
+    assert "mm: no verdict is possible" in str(compared)
+    assert "inconclusive" not in str(compared)
 
 
 def test_memory_of_candidates(compared):

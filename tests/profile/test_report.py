@@ -126,6 +126,15 @@ def test_the_same_facts_in_the_same_order(report):
     assert [text for text in in_json if text] == said
 
 
+def test_long_lines_are_broken_and_commands_are_not(report):
+    sentence, command = " ".join(["word"] * 99) + " end.", "python -c " + "x" * 400
+    verdict = replace(report.verdicts[0], next_step=sentence, command=command)
+    text = to_text(replace(report, verdicts=[verdict]))
+    assert f"  {command}" in text.splitlines()
+    assert f"Next: {sentence}" in " ".join(text.split())
+    assert f"Next: {sentence}" not in text
+
+
 def test_json_has_a_schema_and_all_figures(report):
     data = json.loads(to_json(report))
     assert data["schema"] == SCHEMA
@@ -157,7 +166,8 @@ def test_a_trace_without_a_gpu_shows_no_zeros_for_it(tmp_path):
     text = to_text(found)
     assert "CUDA total" not in text.split("Diagnosis")[0].replace("[CPU total]", "")
     assert "There is no GPU activity" in text
-    assert found.verdicts[0].strength == "provisional"
+    assert (found.verdicts[0].bound, found.verdicts[0].strength) == ("no verdict", "none")
+    assert "There is no GPU activity" in found.verdicts[0].evidence[0]
     label = next(line for line in text.splitlines() if line.strip().startswith("work ") and "unknown" in line)
     assert label.count("unknown") == 3
     assert found.structure.labels[0].gpu_ns is None

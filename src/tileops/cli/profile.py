@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -182,6 +183,9 @@ def _program(what: str, argv: Sequence[str]) -> int:
         parser.add_argument("--repeats", type=int, default=20, help="profiled calls (default: %(default)s)")
         parser.add_argument("--warmup", type=int, default=10, help="the fewest calls before (default: %(default)s)")
         parser.add_argument("--cold-l2", action="store_true", help="empty the L2 cache between calls")
+        parser.add_argument(
+            "--instructions", action="store_true", help="compile TileLang's sources again and count instructions"
+        )
         parser.add_argument("--graph", action="store_true", help="time replays from a CUDA graph too")
         arguments = parser.parse_args(argv)
     else:
@@ -216,13 +220,32 @@ def _of_function(what: str, arguments: argparse.Namespace) -> tuple[Report, int]
         "graph": arguments.graph,
         "memory": arguments.memory,
         "with_stack": arguments.with_stack,
-        "target": f"tileops profile {what}",
+        "instructions": arguments.instructions,
+        "again": f"tileops profile {shlex.quote(what)}",
     }
     try:
         # Not called before: its first call, with compilation in it, is timed.
-        return profile({what.rpartition(":")[2]: call}, **options), 0
+        return profile({what.rpartition(":")[2]: call}, target=_unprofiled(what), **options), 0
     except _Candidates as returned:
-        return profile(returned.named, **options), 0
+        targets = {name: _unprofiled(what, name) for name in returned.named}
+        return profile(returned.named, target=targets, **options), 0
+
+
+def _unprofiled(what: str, candidate: str = "") -> str:
+    """A command that calls a function three times with no profiler, which ncu could not share CUPTI with.
+
+    Args:
+        what: ``module:function`` or ``file.py:function``.
+        candidate: the callable to call instead, of those that the function returns.
+    """
+    place, _, name = what.rpartition(":")
+    lines = ["from importlib import import_module"]
+    if place.endswith(".py"):
+        lines += ["import sys", f"sys.path.insert(0, {str(Path(place).parent)!r})"]
+        place = Path(place).stem
+    chosen = f"()[{candidate!r}]" if candidate else ""
+    lines += [f"work = import_module({place!r}).{name}{chosen}", "[work() for _ in range(3)]"]
+    return shlex.join(["python", "-c", "; ".join(lines)])
 
 
 class _Candidates(BaseException):
@@ -261,7 +284,6 @@ def _find(what: str) -> Callable[[], Any]:
 def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) -> tuple[Report, int]:
     """Runs a script as Python would, under the profiler; what it recorded until it failed is reported too."""
     import runpy
-    import shlex
     from dataclasses import replace
 
     from tileops.profile.errors import ProfileError
@@ -288,10 +310,12 @@ def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) 
     if not paths:
         raise ProfileError("PyTorch's profiler wrote no trace; is another one active in the script?")
     trace = _load(str(paths[0]))
-    report = report_on(trace, shlex.join(["python", script, *argv]))
+    program = shlex.join(["python", script, *argv])
+    report = report_on(trace, program)
+    setup = [("program", program), *(pair for pair in report.setup if pair[0] != "trace")]
     missing = [text for text in (failure, no_cuda_activity(device, trace)) if text]
     missing += [text for text in report.missing if not text.startswith("There ")]
-    return replace(report, missing=missing), 2 if failure else 0
+    return replace(report, setup=setup, missing=missing), 2 if failure else 0
 
 
 def _load(path: str) -> Trace:
@@ -328,13 +352,15 @@ def _console() -> Any:
 def _show(report: Report, arguments: argparse.Namespace) -> int:
     """Prints a report, and writes its files if that was asked for."""
     from tileops.profile.report.data import to_json
+    from tileops.profile.report.files import save
     from tileops.profile.report.text import renderable
 
-    files = report.save(arguments.output) if arguments.output else []
+    # What is printed names the files that stay.
+    report, files = save(report, arguments.output) if arguments.output else (report, [])
     if arguments.json:
         sys.stdout.write(to_json(report).decode("utf-8"))
         return 0
-    _console().print(renderable(report))
+    _console().print(renderable(report), crop=False)
     for path in files:
         print(path)
     return 0

@@ -21,7 +21,9 @@ IO, VECTOR, MATRIX, LAUNCH, INCONCLUSIVE = (
     "launch-overhead bound",
     "inconclusive underperformance",
 )
-STRONG, WEAK, PROVISIONAL = "strong", "weak", "provisional"
+# Without a time on a GPU there is nothing to judge.
+NO_VERDICT = "no verdict"
+STRONG, WEAK, PROVISIONAL, NONE = "strong", "weak", "provisional", "none"
 _STRENGTHS = (STRONG, WEAK, PROVISIONAL)
 
 
@@ -50,6 +52,8 @@ SCATTER = Threshold(0.10, 0.30)
 REPEATS = 5
 # Below this the clocks' resolution and the launch itself are much of what is measured.
 SHORTEST_NS = 2_000.0
+# What commands name where the program is not known.
+A_SCRIPT, A_FUNCTION = "python script.py", "tileops profile module:function"
 # So near to a measured ceiling there is no room for another cause.
 PROOF = 0.90
 
@@ -77,7 +81,10 @@ class Measured:
         l2_bytes: its size.
         doubts: what may have spoiled the times, in sentences.
         kernel: the name of the longest kernel, for commands.
-        target: what the commands profile, such as ``python script.py``.
+        target: the program, such as ``python script.py``, for a tool that has to be the only profiler; empty if it is
+            not known.
+        again: the ``tileops profile`` command that takes options for another such profile; empty if there is none.
+        unmeasured: why there is no time on the GPU, as a sentence.
     """
 
     name: str
@@ -99,7 +106,9 @@ class Measured:
     l2_bytes: float | None = None
     doubts: tuple[str, ...] = ()
     kernel: str = ""
-    target: str = "python script.py"
+    target: str = ""
+    again: str = ""
+    unmeasured: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,8 +141,8 @@ class Verdict:
 
     Attributes:
         name: of the candidate.
-        bound: one of the five.
-        strength: ``strong``, ``weak`` or ``provisional``.
+        bound: one of the five, or ``no verdict``.
+        strength: ``strong``, ``weak`` or ``provisional``; ``none`` without a verdict.
         proof: whether the cause is shown, and not only where the time goes.
         nature: that in words.
         evidence: what the verdict rests on, in sentences that name the figures.
@@ -230,13 +239,13 @@ def _at(measured: Measured, time: float | None) -> Verdict:
 def _without_gpu(measured: Measured) -> Verdict:
     return _verdict(
         measured,
-        INCONCLUSIVE,
-        PROVISIONAL,
+        NO_VERDICT,
+        NONE,
         Rates(),
-        ("No time on a GPU was measured.",),
+        (f"No time on a GPU was measured, and each verdict rests on one. {measured.unmeasured}".strip(),),
         ("A profile on a machine with a GPU, with ProfilerActivity.CUDA and no other profiler attached.",),
         "Profile on the GPU. Until then only the host's side of the work is known.",
-        measured.target,
+        measured.again or measured.target,
     )
 
 
@@ -402,11 +411,12 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
         step, command = "Measure this GPU's ceilings, and profile again.", "tileops profile peaks"
     elif missing:
         step = "Say how many operations and bytes the work needs, and profile again."
-        command = _again(measured, "--flops N --bytes N") or measured.target
+        command = _again(measured, "--flops N --bytes N") or measured.target or A_SCRIPT
     else:
         step = (
             "Timing has said what it can. Look at the generated code for the path it took, then at the hardware's "
-            "counters; for a TileLang kernel, tileops.trace shows where inside it the time goes."
+            "counters; for a TileLang kernel, tileops.trace shows where inside it the time goes. The command ends the "
+            "program after one launch, before a profiler in it can compete with ncu for CUPTI."
         )
         command = ncu_command(measured.kernel, measured.target)
         change.append("Counters that show what the kernel waits for.")
@@ -414,11 +424,19 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
 
 
 def ncu_command(kernel: str, target: str) -> str:
-    """Nsight Compute on the third launch of a kernel."""
+    """Nsight Compute on the third launch of a kernel.
+
+    Args:
+        kernel: its name, as the profiler has it.
+        target: the program. It must not start a profiler before that launch, since one alone can have CUPTI: so it is
+            never ``tileops profile``, and a script that calls :func:`~tileops.profile.profile` is ended in its warm-up.
+            Empty if it is not known.
+    """
     # As ncu's base names: without template arguments and namespaces.
     name = kernel.split("<")[0].split("(")[0].split("::")[-1].split(" ")[-1].strip()
     chosen = f' --kernel-name "regex:{name}"' if name else ""
-    return f"ncu --set full{chosen} --launch-skip 2 --launch-count 1 -o {name or 'profile'} {target}"
+    launch = "--launch-skip 2 --launch-count 1 --kill yes"
+    return f"ncu --set full{chosen} {launch} -o {name or 'profile'} {target or A_SCRIPT}"
 
 
 def _beyond(top: Ceilings, key: str, part: float | None) -> bool:
@@ -430,14 +448,18 @@ def _beyond(top: Ceilings, key: str, part: float | None) -> bool:
 
 
 def _again(measured: Measured, option: str) -> str:
-    """The same profile with another option, where the command line made it."""
-    return f"{measured.target} {option}" if measured.target.startswith("tileops profile ") else ""
+    """The same profile with another option, where the command line can make it."""
+    return f"{measured.again} {option}" if measured.again else ""
 
 
 def _verdict(
     measured: Measured, bound: str, strength: str, found: Rates, evidence: tuple[str, ...], change: tuple[str, ...],
     step: str, command: str, proof: bool = False,
 ) -> Verdict:  # fmt: skip
+    if not measured.target and command.endswith(A_SCRIPT):
+        step += f" `{A_SCRIPT}` is a placeholder: put your program there, without a profiler in it."
+    if measured.again == A_FUNCTION and command.startswith(A_FUNCTION):
+        step += " `module:function` is a placeholder: put a function there that does the work."
     return Verdict(measured.name, bound, strength, proof, _nature(bound, proof), evidence, change, step, command, found)
 
 
@@ -446,6 +468,8 @@ def _nature(bound: str, proof: bool) -> str:
         return "proof: the same work without its launches took much less time"
     if proof:
         return "proof: no program that does as much can take much less time on this GPU"
+    if bound == NO_VERDICT:
+        return "no finding: nothing on a GPU was measured"
     if bound == INCONCLUSIVE:
         return "attribution: this says where the time goes, not why"
     return "attribution: the figures fit this cause, and do not exclude another"

@@ -41,6 +41,26 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Instructions:
+    """What a kernel's source is compiled to.
+
+    Attributes:
+        kernel: its name.
+        arch: what it was compiled for, such as ``sm_90a``.
+        total: instructions that can run, of all kernels in the source; 0 if unknown.
+        counts: of those that tell a path, by name without modifiers: the tensor cores' first, then multiply-adds,
+            loads, stores and copies.
+        missing: why nothing is known, as a sentence; empty otherwise.
+    """
+
+    kernel: str
+    arch: str
+    total: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    missing: str = ""
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A candidate of a live profile. None is unknown.
 
@@ -60,6 +80,7 @@ class Candidate:
         rank: 1 for the fastest; None if it is not ranked.
         notes: what was seen of it, in sentences.
         evidence: besides times: what the source shows that TileLang generated, and who counted the operations.
+        instructions: of each TileLang kernel that it names, if they were asked for.
     """
 
     name: str
@@ -78,6 +99,7 @@ class Candidate:
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
+    instructions: list[Instructions] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -145,4 +167,4 @@ class Report:
         """
         from .report.files import save
 
-        return save(self, folder)
+        return save(self, folder)[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..answers import answers
 from ..columns import RUNTIME, Trace
 from ..diagnosis import Measured, diagnose
 from ..errors import ProfileError
-from ..facts import Candidate, Report, Times
+from ..facts import Candidate, Instructions, Report, Times
 from ..kernel_names import uses_tensor_cores
 from ..memory import memory as read_memory
 from ..peaks import Ceilings, ceilings, dtype_name
@@ -23,6 +23,7 @@ from ..structure import Structure, analyze
 from ..structure.artifacts import inside, stands_out
 from ..structure.attribution import Instance, instances, labels
 from . import ceilings as measured_ceilings
+from . import instructions as machine_code
 from .counting import count_flops
 from .device import Device, this_device
 from .recording import OWN, no_cuda_activity, recorded
@@ -50,8 +51,10 @@ def profile(
     graph: bool = False,
     memory: bool = False,
     with_stack: bool = False,
+    instructions: bool = False,
     objective: str = "",
-    target: str = "",
+    target: str | Mapping[str, str] = "",
+    again: str = "",
 ) -> Report:
     """Profiles callables and says what bounds each.
 
@@ -71,8 +74,12 @@ def profile(
         graph: times each candidate replayed from a CUDA graph too. Needs a GPU.
         memory: records allocations too, by operator and by line.
         with_stack: records Python's frames.
+        instructions: compiles the source of each TileLang kernel that a candidate names once more, after all is
+            measured, and counts the instructions in it. Needs nvcc and nvdisasm or cuobjdump, and some seconds each.
         objective: what is to be found out, for the report's head.
-        target: the command that runs this, for the commands that the report recommends.
+        target: the command that runs this program, for the commands that the report recommends; one for all, or one by
+            name. Without it, that is the script that is running.
+        again: the ``tileops profile`` command that made this profile, if one did.
 
     Returns:
         The report.
@@ -86,7 +93,9 @@ def profile(
         raise ProfileError("repeats and warmup must be 1 at least")
     of_flops, of_bytes = _by_name("flops", flops, named), _by_name("bytes_moved", bytes_moved, named)
     device = this_device()
-    target = target or shlex.join(["python", *(sys.argv if sys.argv[0] not in ("", "-c") else ["script.py"])])
+    if not target and sys.argv[0] not in ("", "-c"):
+        target = shlex.join(["python", *sys.argv])
+    targets = target if isinstance(target, Mapping) else dict.fromkeys(named, target)
     missing: list[str] = []
     warmed = {}
     for name, work in list(named.items()):
@@ -119,12 +128,16 @@ def profile(
         sources = generated_sources(named[name])
         candidate, measured = _measured(
             name, trace, warmed[name], calls[name], graphs.get(name), of_flops.get(name), of_bytes.get(name), top,
-            {"flops"} if counted.get(name) else set(), device, cold_l2, target,
+            {"flops"} if counted.get(name) else set(), device, cold_l2, targets.get(name, ""),
         )  # fmt: skip
         said = [told(kernel, source) for kernel, source in sources.items()]
+        compiled = [machine_code.instructions_of(*kernel, device.arch) for kernel in sources.items() if instructions]
+        said += [machine_code.told(code) for code in compiled]
         said += [counted[name]] if counted.get(name) else []
-        results.append(replace(candidate, evidence=said))
-        verdicts.append(diagnose(replace(measured, tensor_cores=_tensor_cores(measured.tensor_cores, sources))))
+        results.append(replace(candidate, evidence=said, instructions=compiled))
+        tensor_cores = _tensor_cores(measured.tensor_cores, sources, compiled)
+        why = reason or f"{name} launched nothing on the GPU."
+        verdicts.append(diagnose(replace(measured, tensor_cores=tensor_cores, again=again, unmeasured=why)))
     return Report(
         objective=objective or _objective(list(named)),
         setup=_setup(device, dtype, top, repeats, cold_l2, graph),
@@ -349,10 +362,17 @@ def _measured(
     return candidate, measured
 
 
-def _tensor_cores(by_name: bool | None, sources: Mapping[str, str]) -> bool | None:
-    """Whether a candidate uses tensor cores: by its kernels' names, else by the sources generated for them."""
+def _tensor_cores(
+    by_name: bool | None, sources: Mapping[str, str], compiled: Sequence[Instructions] = ()
+) -> bool | None:
+    """Whether a candidate uses tensor cores: by its kernels' names, else by their code, else by their sources."""
     if by_name is not None or not sources:
         return by_name
+    by_code = [machine_code.uses_tensor_cores(code) for code in compiled]
+    if any(by_code):
+        return True
+    if by_code and None not in by_code:
+        return False
     return any(map(tensor_path, sources.values()))
 
 

@@ -17,6 +17,7 @@ class Device:
         gpu: whether PyTorch has one.
         index: its number; 0 without one.
         memory, l2_bytes: of the GPU; None if unknown.
+        arch: what nvcc calls it, such as ``sm_90a``; empty without an NVIDIA GPU.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Device:
     index: int = 0
     memory: float | None = None
     l2_bytes: float | None = None
+    arch: str = ""
 
     def wait(self) -> None:
         """Until the device has done all it was given."""
@@ -65,4 +67,9 @@ def this_device() -> Device:
     index = torch.cuda.current_device()
     properties: Any = torch.cuda.get_device_properties(index)
     l2 = getattr(properties, "L2_cache_size", None)
-    return Device(properties.name, True, index, float(properties.total_memory), float(l2) if l2 else None)
+    memory, arch = float(properties.total_memory), ""
+    if torch.version.hip is None:
+        major, minor = torch.cuda.get_device_capability(index)
+        # From Hopper on, tensor cores and TMA take instructions of one architecture alone: the suffix has these.
+        arch = f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+    return Device(properties.name, True, index, memory, float(l2) if l2 else None, arch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..answers import answers
 from ..columns import LABEL, Trace
-from ..diagnosis import Measured, Verdict, diagnose
+from ..diagnosis import A_FUNCTION, Measured, Verdict, diagnose
 from ..facts import Report, Times
 from ..memory import memory
 from ..peaks import ceilings
@@ -12,12 +12,13 @@ from ..structure import Structure, analyze
 from .units import duration
 
 
-def report_on(trace: Trace, target: str = "tileops profile module:function") -> Report:
+def report_on(trace: Trace, target: str = "") -> Report:
     """What a trace says, without knowing anything about the program.
 
     Args:
         trace: as :func:`~tileops.profile.read_trace` gives it.
-        target: the program, for the commands that the report recommends.
+        target: the program, such as ``python script.py``, for the commands that the report recommends. Without it
+            they have placeholders, and say so.
     """
     structure = analyze(trace)
     steps = Times.of(step_times(trace))
@@ -68,7 +69,8 @@ def _verdicts(trace: Trace, structure: Structure, steps: Times | None, target: s
     doubts = tuple(f"Inside the trace: {entry.kind} ({entry.name})." for entry in structure.artifacts[:3]
                    if entry.kind != "profiler")  # fmt: skip
     if not structure.sharing:
-        return [diagnose(Measured("the trace", target=target))]
+        why = next((text for text in trace.missing if text.startswith("There ")), "")
+        return [diagnose(Measured("the trace", target=target, again=A_FUNCTION, unmeasured=why))]
     found = []
     for entry in structure.sharing:
         rows = [row for row in structure.table if row.kind == "kernel"]
@@ -86,6 +88,7 @@ def _verdicts(trace: Trace, structure: Structure, steps: Times | None, target: s
                     doubts=doubts,
                     kernel=rows[0].name if rows else "",
                     target=target,
+                    again=A_FUNCTION,
                 )
             )
         )

@@ -6,9 +6,11 @@ diagnosis, the trace, the memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..facts import Candidate, Report, Times
+from ..diagnosis import NO_VERDICT
+from ..facts import Candidate, Instructions, Report, Times
 from .units import duration, number, share, size
 
 # Rows of the summary table: as many as PyTorch's own example prints.
@@ -151,12 +153,16 @@ def _summary(report: Report) -> Section:
 def _diagnosis(report: Report) -> Section:
     blocks: list[Paragraph | Table] = []
     besides = {candidate.name: candidate.evidence for candidate in report.candidates}
+    compiled = {candidate.name: candidate.instructions for candidate in report.candidates}
     for verdict in report.verdicts:
         found = verdict.rates
-        blocks.append(Paragraph(f"{verdict.name}: {verdict.bound} ({verdict.strength})", "lead"))
+        judged = verdict.bound != NO_VERDICT
+        sure = f"{verdict.bound} ({verdict.strength})" if judged else "no verdict is possible"
+        blocks.append(Paragraph(f"{verdict.name}: {sure}", "lead"))
         blocks.append(Paragraph(f"This is {verdict.nature}."))
-        blocks += [Paragraph(f"Evidence: {text}") for text in verdict.evidence]
+        blocks += [Paragraph(f"{'Evidence' if judged else 'Why'}: {text}") for text in verdict.evidence]
         blocks += [Paragraph(text) for text in besides.get(verdict.name, ())]
+        blocks += _instructions(compiled.get(verdict.name, ()))
         blocks += [Paragraph(f"Would change it: {text}") for text in verdict.would_change]
         blocks.append(Paragraph(f"Next: {verdict.next_step}"))
         if verdict.command:
@@ -174,6 +180,18 @@ def _diagnosis(report: Report) -> Section:
         if known:
             blocks.append(Table(f"{verdict.name}: what it achieves", ["", ""], known))
     return Section("Diagnosis", blocks)
+
+
+def _instructions(compiled: Sequence[Instructions]) -> list[Paragraph | Table]:
+    return [
+        Table(
+            f"Instructions of {code.kernel}, compiled for {code.arch}",
+            ["instruction", "in the code"],
+            [*([name, f"{count:,}"] for name, count in code.counts.items()), ["all", f"{code.total:,}"]],
+        )
+        for code in compiled
+        if not code.missing
+    ]
 
 
 def _trace(report: Report) -> Section:

@@ -15,8 +15,15 @@ from .html import to_html
 from .text import to_text
 
 
-def save(report: Report, folder: str) -> list[str]:
-    """Writes the report in all its forms; see :meth:`tileops.profile.Report.save`."""
+def save(report: Report, folder: str) -> tuple[Report, list[str]]:
+    """Writes the report in all its forms; see :meth:`tileops.profile.Report.save`.
+
+    Returns:
+        The report as it was written, which names the files beside it, and the paths.
+
+    Raises:
+        ProfileError: if they cannot be written.
+    """
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -44,7 +51,7 @@ def save(report: Report, folder: str) -> list[str]:
             written.append(place / name)
     except OSError as error:
         raise ProfileError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
-    return [str(path) for path in written]
+    return report, [str(path) for path in written]
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -24,7 +23,7 @@ _PROSE = ("", "meaning", "source", "question", "answer")
 
 
 def renderable(report: Report) -> Group:
-    """The report, for a Rich console."""
+    """The report, for a Rich console. Print it with ``crop=False``: commands may be longer than its lines."""
     return sections_renderable(document(report))
 
 
@@ -39,7 +38,7 @@ def sections_renderable(sections: Sequence[Section]) -> Group:
 def to_text(report: Report, width: int = WIDTH) -> str:
     """The report as plain text."""
     out = io.StringIO()
-    Console(file=out, width=width, color_system=None, highlight=False).print(renderable(report))
+    Console(file=out, width=width, color_system=None, highlight=False).print(renderable(report), crop=False)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -48,9 +47,10 @@ def _blocks(section: Section) -> list[RenderableType]:
 
 
 def _paragraph(block: Paragraph) -> RenderableType:
-    # Commands are copied: not broken into lines.
-    text = Text(block.text, _STYLES[block.tone], no_wrap=block.tone == "code", overflow="ignore")
-    return Padding(text, (0, 0, 0, 2)) if block.tone == "code" else text
+    if block.tone == "code":
+        # Commands are copied: neither broken into lines nor cut, which Rich's Padding would do.
+        return Text(f"  {block.text}", _STYLES[block.tone], no_wrap=True, overflow="ignore")
+    return Text(block.text, _STYLES[block.tone])
 
 
 def _table(block: Table) -> RenderableType:
