@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import __version__
 from .errors import TraceError
-from .sites import ATTRIBUTE, SiteTable
+from .sites import ATTRIBUTE, AUTO_ATTRIBUTE, SiteTable, table_in
 
 # What CUDA says of a kernel that trapped, failed an assert or accessed memory that is not there. PyTorch 2.8 and newer
 # raise these as AcceleratorError; before that, and from TileLang's launch, they are told by their texts alone.
@@ -38,7 +38,10 @@ def site_table(compiled: Any) -> SiteTable | None:
             "expected a compiled kernel (what a tilelang.jit factory returns when called), got "
             f"{type(compiled).__name__}"
         )
-    text = (func.attrs or {}).get(ATTRIBUTE)
+    attrs = func.attrs or {}
+    if AUTO_ATTRIBUTE in attrs:  # its sites were found in the source that TileLang generated
+        return table_in(compiled.get_kernel_source())
+    text = attrs.get(ATTRIBUTE)
     return None if text is None else _parsed(str(text))
 
 

@@ -273,6 +273,39 @@ class Trace:
 
         return lowering.strip(func)
 
+    # Without markers ------------------------------------------------------------------------------------------------
+
+    def instrument(
+        self, kernel: Any, *, level: str = "ops", launch: int | None = None, max_events: int | None = None,
+        stem: str = "", **options: Any,
+    ) -> Any:  # fmt: skip
+        """Builds a twin of a kernel that nobody annotated: called like the kernel, it writes a timeline.
+
+        Recorder calls are put into the CUDA source that TileLang generates; the kernel, and what TileLang caches of it,
+        stay as they are. The switch and :meth:`finalize` play no part in it. Timelines go where :meth:`enable` says,
+        as many of a stem as it says.
+
+        Args:
+            kernel: a ``tilelang.jit`` function in lazy or eager style, one that is autotuned, a compiled kernel, or a
+                PrimFunc.
+            level: ``"roles"`` records waits, loads, compute and the epilogue; ``"ops"`` every operation on a tile;
+                ``"all"`` arrivals and the setup of barriers too.
+            launch: record this launch only, counted from 1; the others run the kernel itself. ``None`` records all.
+            max_events: records that a CTA's role can hold. ``None`` takes what the source says, 4096 where that depends
+                on data.
+            stem: the name of the files; the kernel's where it is empty.
+            options: where ``kernel`` is a PrimFunc, the arguments of ``tilelang.compile``, such as ``out_idx``.
+
+        Returns:
+            The twin. Of a kernel that can't be instrumented, it runs the kernel itself, and warns with the reason.
+
+        Raises:
+            TraceError: for arguments that make no sense.
+        """
+        from .auto.twin import Settings, twin_of
+
+        return twin_of(self, kernel, Settings(level, launch, max_events, stem), options)
+
     # Running --------------------------------------------------------------------------------------------------------
 
     def run(self, compiled: Any, inputs: Sequence[Any], stem: str = "trace") -> Any:
@@ -537,6 +570,11 @@ class Trace:
         if problem:
             self._tell_once(f"index {folder}", f"no index of the timelines in {folder / INDEX}: {problem}", callers)
         return base
+
+    def write_launch(self, compiled: Any, slots: Any, stem: str) -> None:
+        """Decodes and dumps a launch where :meth:`enable`'s limits let it; for instrumented twins."""
+        if self._wants_dump(stem):
+            self._write(self.decode(compiled, slots), stem)
 
     def _write(self, timeline: Timeline, stem: str) -> Path:
         """Dumps a launch and warns of what its page does not show, at the line that called the method above."""

@@ -165,32 +165,45 @@ class _Finder:
 
         What stands between two operations without being timed belongs to the second one, so that they share a record.
         """
+        while self._merged(made):
+            pass
+
+    def _merged(self, made: list[Node]) -> bool:
         last = made[-1]
         if not isinstance(last, Operation):
-            return
+            return False
         at = len(made) - 2
         while at >= 0 and isinstance(made[at], Step):
             at -= 1
         before = made[at] if at >= 0 else None
         if not isinstance(before, Operation) or before.threads != last.threads:
-            return
+            return False
         last.start = before.end
-        arrives = last.kind == ARRIVE and before.kind not in _WAITS and self._level != "all"
-        # A thread's own part of a reduction, ahead of the part across threads.
-        partial = last.kind == REDUCE and before.kind in (FILL, COMPUTE) and {*before.buffers} <= {*last.buffers}
-        if not arrives and not partial and not (last.kind == before.kind and last.kind in _MERGES):
-            return
-        if partial:
-            before.kind = REDUCE
-        if arrives and any(part.statement.writes for part in made[at + 1 : -1] if isinstance(part, Step)):
-            return
-        before.statements += [part.statement for part in made[at + 1 : -1] if isinstance(part, Step)] + last.statements
+        steps = [part.statement for part in made[at + 1 : -1] if isinstance(part, Step)]
+        if not self._are_one(before, last, any(step.writes for step in steps)):
+            return False
+        before.kind = last.kind if last.kind != ARRIVE else before.kind
+        before.statements += steps + last.statements
         before.buffers += [name for name in last.buffers if name not in before.buffers]
         before.end = last.end
         before.waits += last.waits
-        before.arrivals += last.arrivals
+        before.arrivals += [barrier for barrier in last.arrivals if barrier not in before.arrivals]
         before.inner += last.inner
         del made[at + 1 :]
+        return True
+
+    def _are_one(self, before: Operation, last: Operation, counts: bool) -> bool:
+        """Whether two neighbours are shown as one; ``counts`` says whether something is assigned between them."""
+        if last.kind == ARRIVE:
+            return before.kind not in _WAITS and self._level != "all" and not counts
+        # An arrow leaves its range's end, so nothing may follow an arrival in it.
+        if before.arrivals and before.arrivals != last.arrivals:
+            return False
+        if last.kind == before.kind:
+            return last.kind in _MERGES
+        # A thread's own part of a reduction, ahead of the part across threads, and what either starts from.
+        starts = (before.kind, last.kind) in ((FILL, COMPUTE), (FILL, REDUCE), (COMPUTE, REDUCE))
+        return starts and {*before.buffers} <= {*last.buffers}
 
     def _node(self, statement: Statement, threads: Interval, loop: str) -> list[Node]:
         kinds = self._kinds(statement)
@@ -315,8 +328,12 @@ class _Finder:
 def label(operation: Operation, level: str) -> str:
     """An operation's name, but for waits on an mbarrier."""
     kind = operation.kind
-    if level == "roles" and kind in (LOAD, COMPUTE, STORE):
-        return {LOAD: "load", COMPUTE: "compute", STORE: "epilogue"}[kind]
+    if level == "roles" and kind in (COMPUTE, STORE):
+        # Those that end with an arrival are told apart, because arrows are.
+        return "epilogue" if kind == STORE else " ".join(["compute", *operation.buffers[: len(operation.arrivals)][:1]])
+    if kind == STORE and all(call.name.startswith("Atomic") for call in _calls(operation) if kind_of(call) == STORE):
+        atomic = any(kind_of(call) == STORE for call in _calls(operation))
+        return f"{'atomic' if atomic else 'store'} {listed(operation.buffers)}"
     if kind in _WORDS:
         return f"{_WORDS[kind]} {listed(operation.buffers)}".strip()
     if kind == BARRIER:
@@ -326,6 +343,10 @@ def label(operation: Operation, level: str) -> str:
         REGISTERS: "setmaxnreg", SETUP: "setup", ARRIVE: "arrive", WAIT: "wait",
     }  # fmt: skip
     return fixed[kind]
+
+
+def _calls(operation: Operation) -> list[Call]:
+    return [call for statement in operation.statements for call in statement.calls]
 
 
 def listed(buffers: list[str]) -> str:

@@ -206,11 +206,14 @@ class _Reader:
             return ()
         if node.type == "else_clause":
             node = node.named_children[-1]
-        return self.statements(node) if node.type == "compound_statement" else (self.statement(node, None),)
+        # Nothing can be put in front of a statement without braces.
+        return self.statements(node) if node.type == "compound_statement" else ()
 
     def statement(self, node: Any, pragma: Any) -> Statement:
         first = node if pragma is None else pragma
         start = self._source.rfind(b"\n", 0, first.start_byte) + 1
+        if self._source[start : first.start_byte].strip():
+            raise UnreadableError(f"line {first.start_point[0] + 1} of its source holds more than one statement")
         end = self._source.find(b"\n", node.end_byte)
         end = len(self._source) if end < 0 else end + 1
         calls, writes, jumps = self._inside(node)

@@ -51,6 +51,8 @@ __device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payl
 // down again in their own code. All of the author's markers stay on that side of the split or ahead of it, so one
 // physical thread is elected for both: the lead, moved up by the number of producers.
 //
+// kThreadsX is how many threads the author has along x; 0 where the code already numbers the launched ones.
+//
 // A row keeps its first records, or its last ones (kKeepLast; the capacity is a power of two then).
 template <u32 kCapacity, u32 kRecordBytes, bool kKeepLast, u32 kLead, u32 kThreadsX>
 struct Recorder {
@@ -109,9 +111,10 @@ struct Recorder {
 
  private:
   static __device__ __forceinline__ bool is_elected() {
-    const u32 producers = blockDim.x - kThreadsX;
+    const u32 threads_x = kThreadsX == 0 ? blockDim.x : kThreadsX;
+    const u32 producers = blockDim.x - threads_x;
     const u32 author_x = threadIdx.x - producers;
-    return threadIdx.x >= producers && author_x + kThreadsX * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
+    return threadIdx.x >= producers && author_x + threads_x * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
   }
 
   // The clock now, and the site in its upper bits.

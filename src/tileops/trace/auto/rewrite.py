@@ -1,0 +1,367 @@
+"""Generated CUDA source with recorder calls in it, and the site table that says what they record.
+
+Every call is a line of its own, so that taking these lines out gives the source back. Calls follow the same rules as
+those that :mod:`tileops.trace.lowering` makes: an operation that begins where another one ends shares its record; a
+loop's first begin is recorded with the last end of the iteration before; and of calls that always run one after the
+other, all but the last of up to four hold their records back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..batches import LARGEST
+from ..lowering import device_source
+from ..sites import BEGIN, END, TABLE_COMMENT, Edge, Group, Range, SiteTable
+from ..slots import MAX_SITES, WORD_BYTES, layout
+from . import barriers
+from .operations import (
+    GEMM, LOAD, WAIT, Choice, Node, Operation, Repeat, Step, all_operations, author_s, label, listed, operations,
+)  # fmt: skip
+from .roles import Role, role_of, roles
+from .syntax import Kernel, UnreadableError, identifiers, parse
+
+REFUSED_COMMENT = "// tileops.trace leaves this kernel as it is: "
+# The call that stands for all of them until the source is there; see building.py.
+PLACEHOLDER = "tileops_auto"
+LANE = "main"
+# A row's records where their number depends on data, and the most that is kept where it follows from the source.
+UNKNOWN_RECORDS, MOST_RECORDS = 4096, 1 << 15
+
+_PLACEHOLDER_LINE = re.compile(rf"^[ \t]*{PLACEHOLDER}\((.*)\);[ \t]*\n", re.M)
+_SWIZZLED = re.compile(r"const dim3 blockIdx = (.*);")
+_COUNTED = re.compile(r"(\w+) < \(?(\d+)\)?")
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A kernel's source that records, and its site table."""
+
+    source: str
+    table: SiteTable
+
+
+def refusal_in(source: str) -> str:
+    """Why a kernel's source was left as it was; empty if it was not."""
+    found = re.search(rf"^{re.escape(REFUSED_COMMENT)}(.*)$", source, re.M)
+    return found[1] if found else ""
+
+
+def is_placeholder(source: str) -> bool:
+    """Whether source is to be instrumented."""
+    return PLACEHOLDER in source and _PLACEHOLDER_LINE.search(source) is not None
+
+
+def without_placeholder(source: str) -> tuple[str, str]:
+    """The source less the line that stands for the recorder, and what that line says of where to record."""
+    found = _PLACEHOLDER_LINE.search(source)
+    if found is None:
+        raise UnreadableError("the line that stands for the recorder is not in its source")
+    return source[: found.start()] + source[found.end() :], found[1]
+
+
+def instrument(source: str, slots: str, level: str = "ops", name: str = "", max_events: int | None = None) -> Instrumented:
+    """Puts recorder calls into a kernel's source.
+
+    Args:
+        source: what TileLang generated.
+        slots: a C++ expression of the address of the first row.
+        level: ``"roles"``, ``"ops"`` or ``"all"``.
+        name: what the kernel is called in its site table.
+        max_events: records that a row can hold; ``None`` takes what the source says, or 4096 where that depends on
+            data.
+
+    Raises:
+        UnreadableError: if it can't; the text says why.
+    """
+    kernel = parse(source)
+    return _Rewriter(source, kernel, level).made(slots, name or kernel.name, max_events)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Mark:
+    """A call that records.
+
+    Attributes:
+        at: the offset of the line that it is put ahead of.
+        role: the role that records.
+        events: what it says happened, as (kind, number of the range).
+        payload: a C++ expression, or nothing.
+        condition: where it holds, ``more`` has happened as well.
+        how: ``""``, ``"_held0"`` and so on, or ``"_store2"`` and so on.
+    """
+
+    at: int
+    role: int
+    events: list[tuple[str, int]]
+    payload: str = ""
+    condition: str = ""
+    more: list[tuple[str, int]] = field(default_factory=list)
+    how: str = ""
+
+
+class _Rewriter:
+    def __init__(self, source: str, kernel: Kernel, level: str):
+        self._raw = source.encode()
+        self._kernel = kernel
+        self._level = level
+        self._nodes = operations(kernel, level)
+        self._operations = [*all_operations(self._nodes)]
+        self._roles = roles(self._nodes)
+        self._number = {operation: at for at, operation in enumerate(self._operations)}
+        self._role = [role_of(operation, self._roles) for operation in self._operations]
+        self._marks: list[_Mark | None] = []  # None where calls behind do not always follow those ahead
+        self._edges = self._named()
+
+    def made(self, slots: str, name: str, max_events: int | None) -> Instrumented:
+        self._place(self._nodes)
+        self._batch()
+        marks = [mark for mark in self._marks if mark is not None]
+        sites, lines, stored = self._sites(marks)
+        if len(sites) > MAX_SITES:
+            raise UnreadableError(f"it would take {len(sites)} markers; a kernel can hold {MAX_SITES}")
+        payloads = [any(mark.payload for mark in marks if mark.role == at) for at in range(len(self._roles))]
+        capacity = self._capacity(max_events)
+        places = layout(payloads, capacity)
+        table = SiteTable(
+            kernel=name,
+            target="cuda",
+            max_events=capacity,
+            groups=tuple(Group(role.name, role.lead, place) for role, place in zip(self._roles, places)),
+            ranges=tuple(self._ranges()),
+            sites=tuple(sites),
+            edges=self._edges,
+            stored=tuple(stored),
+        )
+        return Instrumented(self._assembled(table, lines, slots), table)
+
+    # Names and arrows ------------------------------------------------------------------------------------------------
+
+    def _named(self) -> tuple[Edge, ...]:
+        """Names all operations and returns the arrows between them."""
+        for operation in self._operations:
+            operation.name = label(operation, self._level)
+        events = [
+            barriers.events(self._nodes, role.lead, {o for o, r in zip(self._operations, self._role) if r == at})
+            for at, role in enumerate(self._roles)
+        ]
+        ended_by = barriers.sources(events)
+        for nodes in _lists(self._nodes):
+            for at, node in enumerate(nodes):
+                if isinstance(node, Operation) and node.waits:
+                    node.name = _wait_name(node, nodes[at + 1 :], ended_by.get(node, set()))
+        found = barriers.shifts(events, lambda operation: operation.name)
+        return tuple(Edge(source, target, shift) for (source, target), shift in sorted(found.items()))
+
+    def _ranges(self) -> Iterator[Range]:
+        inner = {one for operation in self._operations for one in operation.inner}
+        for operation in self._operations:
+            line = self._raw.count(b"\n", 0, operation.statements[0].start) + 1
+            yield Range(
+                operation.name, LANE, self._role[self._number[operation]], int(operation in inner),
+                "i" if self._payload(operation) else "", False, f"{self._kernel.name}.cu", line,
+            )  # fmt: skip
+
+    def _payload(self, operation: Operation) -> str:
+        return f"(int)({operation.loop})" if operation.loop else ""
+
+    # Placing ---------------------------------------------------------------------------------------------------------
+
+    def _place(self, nodes: list[Node], first: Operation | None = None, last: Operation | None = None,
+               condition: str = "", payload: str = "") -> None:  # fmt: skip
+        """Puts calls around a list's operations.
+
+        Where ``first`` and ``last`` are given, the list is a loop's body, ``first``'s begin is recorded ahead of the
+        loop, and where ``condition`` holds with ``last``'s end.
+        """
+        for node in nodes:
+            if isinstance(node, Operation):
+                self._bracket(node, begins=node is not first)
+                if node is last and first is not None:
+                    mark = self._marks[-1]
+                    assert mark is not None
+                    mark.condition, mark.more, mark.payload = condition, [(BEGIN, self._number[first])], payload
+            elif isinstance(node, Repeat):
+                self._repeat(node)
+            elif isinstance(node, Choice):
+                for part in (node.then, node.otherwise):
+                    self._marks.append(None)
+                    self._place(part)
+                self._marks.append(None)
+            elif node.statement.jumps:
+                self._marks.append(None)
+
+    def _bracket(self, operation: Operation, begins: bool) -> None:
+        role, number = self._role[self._number[operation]], self._number[operation]
+        if begins:
+            self._add(operation.start, role, (BEGIN, number), self._payload(operation))
+        for inner in operation.inner:
+            self._add(inner.start, role, (BEGIN, self._number[inner]), "")
+            self._add(inner.end, role, (END, self._number[inner]), "")
+        self._add(operation.end, role, (END, number), "")
+
+    def _add(self, at: int, role: int, event: tuple[str, int], payload: str) -> None:
+        before = self._marks[-1] if self._marks else None
+        if before and before.at == at and before.role == role and not (payload and before.payload):
+            before.events.append(event)
+            before.payload = before.payload or payload
+        else:
+            self._marks.append(_Mark(at, role, [event], payload))
+
+    def _repeat(self, node: Repeat) -> None:
+        statement = node.statement
+        timed = [part for part in node.body if not isinstance(part, Step)]
+        first, last = (timed[0], timed[-1]) if timed else (None, None)
+        counted = _COUNTED.fullmatch(statement.loop.condition) if statement.loop else None
+        carried = (
+            isinstance(first, Operation) and isinstance(last, Operation) and statement.loop and counted
+            and counted[1] == statement.loop.variable and statement.loop.first.isdigit()
+            and int(statement.loop.first) + 1 < int(counted[2]) and not statement.jumps
+            and statement.loop.step in (f"++{counted[1]}", f"{counted[1]}++")
+            and self._role[self._number[first]] == self._role[self._number[last]]
+        )  # fmt: skip
+        if not carried:
+            self._marks.append(None)
+            self._place(node.body)
+        else:
+            assert isinstance(first, Operation)
+            assert isinstance(last, Operation)
+            assert counted is not None
+            assert statement.loop is not None
+            variable = counted[1]
+            role = self._role[self._number[first]]
+            self._add(statement.start, role, (BEGIN, self._number[first]), f"(int)({statement.loop.first})")
+            self._marks.append(None)
+            self._place(node.body, first, last, f"{variable} < {int(counted[2]) - 1}", f"(int)({variable} + 1)")
+        self._marks.append(None)
+
+    def _batch(self) -> None:
+        runs: dict[int, list[_Mark]] = {}
+        for mark in [*self._marks, None]:
+            if mark is not None:
+                runs.setdefault(mark.role, []).append(mark)
+                continue
+            for run in runs.values():
+                count = -(-len(run) // LARGEST)
+                for number in range(count):
+                    batch = run[number * len(run) // count : (number + 1) * len(run) // count]
+                    for position, held in enumerate(batch[:-1]):
+                        held.how = f"_held{position}"
+                    if len(batch) > 1:
+                        batch[-1].how = f"_store{len(batch)}"
+            runs = {}
+
+    # Writing ---------------------------------------------------------------------------------------------------------
+
+    def _sites(
+        self, marks: list[_Mark]
+    ) -> tuple[list[tuple[tuple[str, int], ...]], list[tuple[int, str]], list[int]]:
+        """The table's sites, the lines to put in, and how many records are stored at each site."""
+        sites: list[tuple[tuple[str, int], ...]] = []
+        lines: list[tuple[int, str]] = []
+        stored: list[int] = []
+        for mark in marks:
+            count = 0 if mark.how.startswith("_held") else int(mark.how[-1]) if mark.how else 1
+            site, events = str(len(sites)), str(len(mark.events))
+            sites.append(tuple(mark.events))
+            stored.append(count)
+            if mark.condition:
+                both = (*mark.events, *mark.more)
+                site = f"({mark.condition} ? {len(sites)} : {site})"
+                events = f"({mark.condition} ? {len(both)} : {events})"
+                sites.append(both)
+                stored.append(count)
+            arguments = [str(mark.role), site, events]
+            suffix = ""
+            if mark.payload:
+                suffix = "_i32"
+                arguments.append(mark.payload)
+            lines.append((mark.at, f"tileops_mark{mark.how}{suffix}({', '.join(arguments)});"))
+        return sites, lines, stored
+
+    def _capacity(self, max_events: int | None) -> int:
+        if max_events is not None:
+            return max_events
+        counts = [0] * len(self._roles)
+        known = self._count(self._nodes, 1, counts)
+        return min(max(*counts, 1, 1), MOST_RECORDS) if known else UNKNOWN_RECORDS
+
+    def _count(self, nodes: list[Node], times: int, counts: list[int]) -> bool:
+        """Adds up an upper bound of each role's records; false where a loop's turns are not in the source."""
+        known = True
+        for node in nodes:
+            if isinstance(node, Operation):
+                counts[self._role[self._number[node]]] += 2 * times * (1 + len(node.inner))
+            elif isinstance(node, Choice):
+                known &= self._count(node.then, times, counts) and self._count(node.otherwise, times, counts)
+            elif isinstance(node, Repeat):
+                loop = node.statement.loop
+                counted = _COUNTED.fullmatch(loop.condition) if loop else None
+                if counted is None or loop is None or not loop.first.isdigit():
+                    known = False
+                else:
+                    known &= self._count(node.body, times * max(int(counted[2]) - int(loop.first), 0), counts)
+        return known
+
+    def _assembled(self, table: SiteTable, lines: list[tuple[int, str]], slots: str) -> str:
+        head = self._raw.index(b'extern "C" __global__')
+        swizzled = next((found[1] for statement in self._kernel.statements
+                         if statement.kind == "declaration" and (found := _SWIZZLED.fullmatch(statement.text))), "")  # fmt: skip
+        opening = [
+            f"const dim3 tileops_block = {swizzled or 'blockIdx'};",
+            f"const unsigned long long tileops_line = (unsigned long long)({slots}) + {WORD_BYTES * table.line_words}ull * "
+            "(tileops_block.x + (unsigned long long)gridDim.x * "
+            "(tileops_block.y + (unsigned long long)gridDim.y * tileops_block.z));",
+        ]
+        for number, group in enumerate(table.groups):
+            place = group.layout
+            opening.append(
+                f"tileops_open({number}, {place.capacity}, {place.record_words * WORD_BYTES}, 0, {group.lead}, 0, "
+                f"tileops_line + {WORD_BYTES * place.offset}, true, gridDim.x, gridDim.y, gridDim.z);"
+            )
+        added = [(head, f"{TABLE_COMMENT}{table.to_json()}\n{device_source('recorder.cuh')}")]
+        added += [(self._kernel.start, f"  {line}\n") for line in opening]
+        added += [(at, f"{self._indent(at)}{line}\n") for at, line in lines]
+        parts, done = [], 0
+        for at, text in sorted(added, key=lambda one: one[0]):  # stable: what is put in at one place keeps its order
+            parts += [self._raw[done:at], text.encode()]
+            done = at
+        return b"".join([*parts, self._raw[done:]]).decode()
+
+    def _indent(self, at: int) -> str:
+        """The indentation of the statement ahead of a line, or of the one that it begins."""
+        line = self._raw[at : self._raw.index(b"\n", at)]
+        text = line.decode()
+        return text[: len(text) - len(text.lstrip())] + ("  " if text.lstrip().startswith("}") else "")
+
+
+def _lists(nodes: list[Node]) -> Iterator[list[Node]]:
+    yield nodes
+    for node in nodes:
+        if isinstance(node, Repeat):
+            yield from _lists(node.body)
+        elif isinstance(node, Choice):
+            yield from _lists(node.then)
+            yield from _lists(node.otherwise)
+
+
+def _wait_name(wait: Operation, behind: list[Node], ended_by: set[Operation]) -> str:
+    """A wait for data is named after what was loaded, one for room after what is loaded next."""
+    loads = [operation for operation in ended_by if _is_load(operation)]
+    if loads:
+        names = [name for operation in sorted(loads, key=lambda one: one.start) for name in operation.buffers]
+        return f"wait {listed(names)}"
+    following = next((node for node in behind if isinstance(node, Operation) and node.kind != WAIT), None)
+    if following is not None and _is_load(following):
+        return f"acquire {listed(following.buffers)}"
+    barrier = (identifiers(wait.waits[0][0]) or ["mbarrier"])[0]
+    return f"wait {author_s(barrier)}"
+
+
+def _is_load(operation: Operation) -> bool:
+    return operation.kind == LOAD
