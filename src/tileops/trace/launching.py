@@ -82,14 +82,16 @@ def arguments(compiled: Any) -> str:
 
 
 def launch_meta(compiled: Any, slots: Any) -> dict[str, Any]:
+    """What a recording keeps of its kernel's arguments, and what :func:`host_meta` says."""
+    return {"arguments": arguments(compiled), **host_meta(slots)}
+
+
+def host_meta(slots: Any) -> dict[str, Any]:
     """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``."""
     versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     size = slots.numel() * slots.element_size()
-    return {
-        "arguments": arguments(compiled), "device": device_name(slots), "date": date, "versions": versions,
-        "slots_bytes": size,
-    }  # fmt: skip
+    return {"device": device_name(slots), "date": date, "versions": versions, "slots_bytes": size}
 
 
 def is_capturing() -> bool:

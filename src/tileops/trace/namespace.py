@@ -5,13 +5,14 @@ TileLang takes seconds to import, so it is imported by the methods that build or
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import threading
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,7 @@ from .sites import SiteTable
 from .timeline import Timeline
 
 if TYPE_CHECKING:
+    from .auto.block import Block
     from .choice import Ctas
     from .markers import Token
     from .perturbation import Perturbation
@@ -306,6 +308,47 @@ class Trace:
 
         return twin_of(self, kernel, Settings(level, launch, max_events, stem), options)
 
+    @contextlib.contextmanager
+    def auto(
+        self, *, level: str = "ops", launch: int = 3, kernel: str = "", max_events: int | None = None
+    ) -> Iterator[Block]:
+        """Traces the kernels that are built inside the ``with``, wherever they are built and launched from.
+
+        Each one's timeline is written when it is launched for the ``launch``-th time, inside the block or later. TileLang's
+        kernel cache is off while the block is open, and on again behind it; a user's own post-processing callbacks run
+        first, and are back behind it. A ``tilelang.jit`` function that was called inside keeps the instrumented kernel
+        for the same arguments. What an autotuner tries is left as it is, and so is what it chooses.
+
+        Args:
+            level, max_events: as for :meth:`instrument`.
+            launch: which launch of each kernel to record, counted from 1.
+            kernel: a regular expression; only kernels are instrumented whose name (in CUDA) it is found in.
+
+        Yields:
+            The block: what it instrumented is in its ``builds``, what it left as it was, with the reason, in its
+            ``left``. A warning behind the block names these.
+
+        Raises:
+            TraceError: for arguments that make no sense.
+        """
+        from .auto.block import Block
+
+        try:
+            pattern = re.compile(kernel)
+        except re.error as error:
+            raise TraceError(f"auto: kernel must be a regular expression, got {kernel!r}: {error}") from None
+        block = Block(self, level, launch, max_events, pattern)
+        block.check()
+        with block.open():
+            yield block
+        for name, reason in block.left.items():
+            warnings.warn(f"auto: kernel {name!r} is left as it is: {reason}", TraceWarning, stacklevel=3)
+        if not block.builds and not block.left:
+            warnings.warn(
+                "auto: no kernel was built inside the block; those compiled before it are out of its reach: build them "
+                "inside, or use trace.instrument", TraceWarning, stacklevel=3,
+            )  # fmt: skip
+
     # Running --------------------------------------------------------------------------------------------------------
 
     def run(self, compiled: Any, inputs: Sequence[Any], stem: str = "trace") -> Any:
@@ -575,6 +618,11 @@ class Trace:
         """Decodes and dumps a launch where :meth:`enable`'s limits let it; for instrumented twins."""
         if self._wants_dump(stem):
             self._write(self.decode(compiled, slots), stem)
+
+    def write_recording(self, found: Recording, stem: str) -> None:
+        """Decodes and dumps a launch that was recorded without a compiled kernel at hand; for :meth:`auto`."""
+        if self._wants_dump(stem):
+            self._write(found.decode(), stem)
 
     def _write(self, timeline: Timeline, stem: str) -> Path:
         """Dumps a launch and warns of what its page does not show, at the line that called the method above."""

@@ -18,7 +18,7 @@ from ..sites import BEGIN, END, TABLE_COMMENT, Edge, Group, Range, SiteTable
 from ..slots import MAX_SITES, WORD_BYTES, layout
 from . import barriers
 from .operations import (
-    GEMM, LOAD, WAIT, Choice, Node, Operation, Repeat, Step, all_operations, author_s, label, listed, operations,
+    ARRIVE, LOAD, WAIT, Choice, Node, Operation, Repeat, Step, all_operations, author_s, label, listed, operations,
 )  # fmt: skip
 from .roles import Role, role_of, roles
 from .syntax import Kernel, UnreadableError, identifiers, parse
@@ -27,6 +27,7 @@ REFUSED_COMMENT = "// tileops.trace leaves this kernel as it is: "
 # The call that stands for all of them until the source is there; see building.py.
 PLACEHOLDER = "tileops_auto"
 LANE = "main"
+ACQUIRE = "acquire"  # what a wait for room is called
 # A row's records where their number depends on data, and the most that is kept where it follows from the source.
 UNKNOWN_RECORDS, MOST_RECORDS = 4096, 1 << 15
 
@@ -62,12 +63,15 @@ def without_placeholder(source: str) -> tuple[str, str]:
     return source[: found.start()] + source[found.end() :], found[1]
 
 
-def instrument(source: str, slots: str, level: str = "ops", name: str = "", max_events: int | None = None) -> Instrumented:
+def instrument(
+    source: str, slots: str, level: str = "ops", *, lines: str = "", name: str = "", max_events: int | None = None
+) -> Instrumented:
     """Puts recorder calls into a kernel's source.
 
     Args:
         source: what TileLang generated.
         slots: a C++ expression of the address of the first row.
+        lines: one of how many CTAs there is room for; empty where there is for all.
         level: ``"roles"``, ``"ops"`` or ``"all"``.
         name: what the kernel is called in its site table.
         max_events: records that a row can hold; ``None`` takes what the source says, or 4096 where that depends on
@@ -77,7 +81,7 @@ def instrument(source: str, slots: str, level: str = "ops", name: str = "", max_
         UnreadableError: if it can't; the text says why.
     """
     kernel = parse(source)
-    return _Rewriter(source, kernel, level).made(slots, name or kernel.name, max_events)
+    return _Rewriter(source, kernel, level).made(slots, lines, name or kernel.name, max_events)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -118,7 +122,7 @@ class _Rewriter:
         self._marks: list[_Mark | None] = []  # None where calls behind do not always follow those ahead
         self._edges = self._named()
 
-    def made(self, slots: str, name: str, max_events: int | None) -> Instrumented:
+    def made(self, slots: str, room: str, name: str, max_events: int | None) -> Instrumented:
         self._place(self._nodes)
         self._batch()
         marks = [mark for mark in self._marks if mark is not None]
@@ -138,7 +142,7 @@ class _Rewriter:
             edges=self._edges,
             stored=tuple(stored),
         )
-        return Instrumented(self._assembled(table, lines, slots), table)
+        return Instrumented(self._assembled(table, lines, slots, room), table)
 
     # Names and arrows ------------------------------------------------------------------------------------------------
 
@@ -155,6 +159,10 @@ class _Rewriter:
             for at, node in enumerate(nodes):
                 if isinstance(node, Operation) and node.waits:
                     node.name = _wait_name(node, nodes[at + 1 :], ended_by.get(node, set()))
+        for wait, ending in ended_by.items():
+            for operation in ending:
+                if operation.kind == ARRIVE and wait.name.startswith(ACQUIRE):
+                    operation.name = f"release{wait.name.removeprefix(ACQUIRE)}"
         found = barriers.shifts(events, lambda operation: operation.name)
         return tuple(Edge(source, target, shift) for (source, target), shift in sorted(found.items()))
 
@@ -308,21 +316,23 @@ class _Rewriter:
                     known &= self._count(node.body, times * max(int(counted[2]) - int(loop.first), 0), counts)
         return known
 
-    def _assembled(self, table: SiteTable, lines: list[tuple[int, str]], slots: str) -> str:
+    def _assembled(self, table: SiteTable, lines: list[tuple[int, str]], slots: str, room: str) -> str:
         head = self._raw.index(b'extern "C" __global__')
         swizzled = next((found[1] for statement in self._kernel.statements
                          if statement.kind == "declaration" and (found := _SWIZZLED.fullmatch(statement.text))), "")  # fmt: skip
         opening = [
             f"const dim3 tileops_block = {swizzled or 'blockIdx'};",
-            f"const unsigned long long tileops_line = (unsigned long long)({slots}) + {WORD_BYTES * table.line_words}ull * "
-            "(tileops_block.x + (unsigned long long)gridDim.x * "
-            "(tileops_block.y + (unsigned long long)gridDim.y * tileops_block.z));",
+            "const unsigned long long tileops_cta = tileops_block.x + (unsigned long long)gridDim.x * "
+            "(tileops_block.y + (unsigned long long)gridDim.y * tileops_block.z);",
+            f"const bool tileops_recorded = {f'tileops_cta < (unsigned long long)({room})' if room else 'true'};",
+            f"const unsigned long long tileops_line = (unsigned long long)({slots}) + "
+            f"{WORD_BYTES * table.line_words}ull * tileops_cta;",
         ]
         for number, group in enumerate(table.groups):
             place = group.layout
             opening.append(
                 f"tileops_open({number}, {place.capacity}, {place.record_words * WORD_BYTES}, 0, {group.lead}, 0, "
-                f"tileops_line + {WORD_BYTES * place.offset}, true, gridDim.x, gridDim.y, gridDim.z);"
+                f"tileops_line + {WORD_BYTES * place.offset}, tileops_recorded, gridDim.x, gridDim.y, gridDim.z);"
             )
         added = [(head, f"{TABLE_COMMENT}{table.to_json()}\n{device_source('recorder.cuh')}")]
         added += [(self._kernel.start, f"  {line}\n") for line in opening]
@@ -358,7 +368,7 @@ def _wait_name(wait: Operation, behind: list[Node], ended_by: set[Operation]) ->
         return f"wait {listed(names)}"
     following = next((node for node in behind if isinstance(node, Operation) and node.kind != WAIT), None)
     if following is not None and _is_load(following):
-        return f"acquire {listed(following.buffers)}"
+        return f"{ACQUIRE} {listed(following.buffers)}"
     barrier = (identifiers(wait.waits[0][0]) or ["mbarrier"])[0]
     return f"wait {author_s(barrier)}"
 
