@@ -7,21 +7,25 @@
     slow-producer   the producer sleeps before each load
     slow-consumer   the consumers sleep before each multiplication
     wave-and-a-bit  a twelfth more CTAs than SMs
+    good-waves      tiles in three whole waves
 
-All of 128 x 256 tiles in float16, 64 steps along K. Each recording is of a launch behind ten others.
+All of 128 x 256 tiles in float16, 64 steps along K. Behind ten launches five are recorded: the last one is kept, and
+the first finding of each is printed. What tracing does is measured for those that do not sleep: those exist traced alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 K = 4096
 CONFIG = {"block_m": 128, "block_n": 256, "block_k": 64, "stages": 4, "consumers": 2, "panel": 0}
 SLEEP_NS = 1500  # a step of K takes some 560 ns
-WARM_UPS = 10
+WARM_UPS, LAUNCHES = 10, 5
+ROUNDS = 40  # of stripped against traced
 SMS = (12, 11)  # rows and columns of tiles that make a CTA for each of 132 SMs
 
 
@@ -73,28 +77,39 @@ def main() -> None:
 
     def built(rows: int, columns: int, **changes: int) -> Any:
         shape = rows * CONFIG["block_m"], columns * CONFIG["block_n"], K
-        return shape, build_gemm(*shape, "float16", traced=True)(**{**CONFIG, **changes})
+        traced, stripped = (build_gemm(*shape, "float16", traced=on)(**{**CONFIG, **changes}) for on in (True, False))
+        return shape, traced, stripped
 
-    (shape, good), (_, one_stage) = built(rows, columns), built(rows, columns, stages=1)
+    shape, good, _ = built(rows, columns)
     kernels = {
-        "good": (shape, good),
-        "one-stage": (shape, one_stage),
-        "slow-producer": (shape, slowed(good, "tma", SLEEP_NS)),
-        "slow-consumer": (shape, slowed(good, "mma", SLEEP_NS)),
+        "good": built(rows, columns),
+        "one-stage": built(rows, columns, stages=1),
+        "slow-producer": (shape, slowed(good, "tma", SLEEP_NS), None),
+        "slow-consumer": (shape, slowed(good, "mma", SLEEP_NS), None),
         "wave-and-a-bit": built(rows, columns + 1),
+        "good-waves": built(rows, 3 * columns),
     }
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name, ((m, n, k), kernel) in kernels.items():
+    for name, ((m, n, k), kernel, stripped) in kernels.items():
         a = torch.randn(m, k, device="cuda", dtype=torch.float16)
         b = torch.randn(n, k, device="cuda", dtype=torch.float16)
-        for _ in range(WARM_UPS):
+        if stripped is not None:
+            print(f"\n{name}: {trace.perturbation(stripped, kernel, (a, b), ROUNDS)}")
+        firsts: Counter[str] = Counter()
+        for launch in range(WARM_UPS + LAUNCHES):
             c, slots = kernel(a, b)
+            if launch >= WARM_UPS:
+                findings = trace.decode(kernel, slots).findings(flops=2 * m * n * k)
+                firsts[next((found.rule for found in findings if found.win > 0), "none")] += 1
         expected = a @ b.T
         error = float((c.float() - expected.float()).abs().max() / expected.float().abs().max())
         path = trace.fetch(kernel, slots).save(options.folder / f"gemm_{name}.tltrace")
         timeline = trace.decode(kernel, slots)
         span = float(timeline.ctas["end_ns"].max()) / 1000
         print(f"{name}: {span:.1f} us, error {error:.1e}, {path.stat().st_size:,} bytes; {timeline}")
+        print(f"  first findings of {LAUNCHES} launches: {dict(firsts)}")
+        for finding in timeline.findings(flops=2 * m * n * k):
+            print(f"  {finding}".replace("\n", "\n  "))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,17 @@ def python(*arguments, **kwargs):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **kwargs)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["view", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["demo", "--help"],
+        ["view", "--help"],
+        ["trace", "--help"],
+        ["trace", "export", "--help"],
+        ["--version"],
+    ],
+)
 def test_help_needs_neither_torch_nor_tilelang(arguments):
     code = (
         "import atexit, sys\n"

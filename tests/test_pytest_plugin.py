@@ -85,7 +85,12 @@ def test_the_summary_names_the_timelines_of_this_run(pytester, run):
     result = run()
     result.assert_outcomes(passed=1)
     assert "kernel timelines" not in result.stdout.str()
-    assert sorted(path.name for path in folder.iterdir()) == ["gemm-2.html", "gemm.html", "index.html"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "gemm-2.html",
+        "gemm-2.tltrace",
+        "gemm.html",
+        "index.html",
+    ]
 
 
 def test_the_summary_says_when_there_are_none(pytester, run):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tileops.trace import Timeline
-from tileops.trace.export.html import export_html
+from tileops.trace.comparison import compare
+from tileops.trace.export.html import export_comparison, export_html
 
-from .opened import Opened
+from .opened import Opened, OpenedComparison
 
 
 def foreign(url: str, path: Path) -> list[str]:
@@ -21,17 +23,14 @@ def foreign(url: str, path: Path) -> list[str]:
 
 
 @pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """Opens a Timeline's page from its file, with a fragment such as "#cta=3" behind its address if one is given;
-    whatever the page asks for or complains about fails the test.
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page's file, with a fragment behind its address if one is given, and waits until it is ready.
+
+    Whatever the page asks for or complains about fails the test.
     """
     contexts, complaints = [], []
 
-    def opened(
-        timeline: Timeline, title: str | None = None, width: int = 1280, height: int = 900, fragment: str = "",
-        **options: Any,
-    ) -> Opened:  # fmt: skip
-        path = export_html(timeline, tmp_path / f"{len(contexts)}.html", title=title)
+    def visited(path: Path, width: int = 1280, height: int = 900, fragment: str = "", **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -41,11 +40,37 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.goto(path.as_uri() + fragment)
         page.wait_for_selector("html[data-ready]")
-        made = Opened(page)
-        made.settle()
-        return made
+        return page
 
-    yield opened
+    yield visited
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def show(visit: Callable[..., Any], tmp_path: Path) -> Callable[..., Opened]:
+    """Opens a Timeline's page from its file, with a fragment such as "#cta=3" behind its address if one is given."""
+    numbers = count()
+
+    def opened(timeline: Timeline, title: str | None = None, **options: Any) -> Opened:
+        path = export_html(timeline, tmp_path / f"{next(numbers)}.html", title=title)
+        made = Opened(visit(path, **options))
+        made.settle()
+        return made
+
+    return opened
+
+
+@pytest.fixture
+def show_comparison(visit: Callable[..., Any], tmp_path: Path) -> Callable[..., OpenedComparison]:
+    """Opens the page of a comparison of two Timelines, or of several a side."""
+    numbers = count()
+
+    def opened(before: Any, after: Any, title: str | None = None, **options: Any) -> OpenedComparison:
+        path = export_comparison(compare(before, after), tmp_path / f"comparison-{next(numbers)}.html", title=title)
+        made = OpenedComparison(visit(path, **options))
+        made.settle()
+        return made
+
+    return opened

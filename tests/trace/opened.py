@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -13,6 +14,14 @@ from tileops.trace import Timeline
 
 MINUS = "−"
 MISSING = "–"
+
+
+def wait_for(page: Any, condition: str, patience: float = 30.0) -> None:
+    """Waits until an expression is true. Playwright's own way has the page evaluate it, which its policy forbids."""
+    begin = time.monotonic()
+    while not page.evaluate(condition):
+        assert time.monotonic() - begin < patience, condition
+        page.wait_for_timeout(20)
 
 
 class Opened:
@@ -165,6 +174,73 @@ class Opened:
 
     def chip(self, text: str) -> Any:
         return self.page.locator("#legend .chip").filter(has_text=re.compile(rf"^{re.escape(text)}[\d,]+$"))
+
+
+class OpenedComparison:
+    """The page of a comparison that was opened from its file; a side is "before" or "after"."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def settle(self) -> None:
+        """Waits until both figures are drawn."""
+        self.page.evaluate(
+            """async () => {
+              await new Promise(requestAnimationFrame);
+              for (const { figure } of tileops.sides) await figure.busy;
+              await new Promise(requestAnimationFrame);
+            }"""
+        )
+
+    def figure(self, side: str, expression: str) -> Any:
+        """What an expression of a side's `figure` gives."""
+        found = "const { figure } = tileops.sides.find((side) => side.name === name);"
+        return self.page.evaluate(f"(name) => {{ {found} return {expression}; }}", side)
+
+    def axis(self, side: str) -> tuple[float, float]:
+        """From where to where the axis goes, as Plotly has it."""
+        low, high = self.figure(side, "figure.plot._fullLayout.xaxis.range.map(Number)")
+        return low, high
+
+    def edges(self, side: str) -> tuple[float, float]:
+        """The plot's left and right on the screen."""
+        box = self.page.locator(f"#{side}-figure .nsewdrag").bounding_box()
+        return box["x"], box["x"] + box["width"]
+
+    def one_axis(self) -> bool:
+        """Whether both plots show the same span at the same place."""
+        self.settle()
+        (low, high), other = self.axis("before"), self.axis("after")
+        off = max(abs(low - other[0]), abs(high - other[1])) / (high - low)
+        return off < 1e-6 and self.edges("before") == self.edges("after")
+
+    def bars(self, side: str) -> list[tuple[float, float]]:
+        """Begin and end of each bar that Plotly drew, on the axis, by their begins."""
+        low, high = self.axis(side)
+        left, right = self.edges(side)
+        boxes = self.page.locator(f"#{side}-figure .barlayer .point path").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect()).map(({ left, right }) => [left, right])"
+        )
+        on_axis = np.array(boxes).reshape(-1, 2)
+        return sorted(map(tuple, low + (on_axis - left) / (right - left) * (high - low)))
+
+    def title(self, side: str) -> str:
+        return self.page.locator(f"#{side}-title").inner_text()
+
+    def facts(self, element: str) -> dict[str, str]:
+        titles = self.page.locator(f"{element} dt").all_inner_texts()
+        return dict(zip(titles, self.page.locator(f"{element} dd").all_inner_texts()))
+
+    def chip(self, text: str) -> Any:
+        return self.page.locator("#legend .chip").filter(has_text=re.compile(rf"^{re.escape(text)}[\d,]+$"))
+
+    def table(self) -> dict[tuple[str, str], list[str]]:
+        """The cells of each range, by name and row."""
+        rows = self.page.locator("#changes tr").evaluate_all(
+            "all => all.map((row) => [row.querySelector('th > .name'), ...row.querySelectorAll('td')]"
+            ".map((cell) => cell.textContent))"
+        )
+        return {(name, row): cells for name, row, *cells in rows}
 
 
 def integer(value: float) -> str:

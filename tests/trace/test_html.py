@@ -21,7 +21,7 @@ from tileops.trace import Table, Timeline
 from tileops.trace.export.html import export_html, render_html
 
 from . import synthetic
-from .opened import MINUS, MISSING, Opened, integer, lines_of, middle_of, spelled, tenths
+from .opened import MINUS, MISSING, Opened, integer, lines_of, middle_of, spelled, tenths, wait_for
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The file
@@ -640,9 +640,7 @@ def test_the_figure_follows_the_window(show: Callable[..., Opened]) -> None:
     bars = opened.bars
     for width in (500, 1500):
         opened.page.set_viewport_size({"width": width, "height": 800})
-        opened.page.wait_for_function(
-            "Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1"
-        )
+        wait_for(opened.page, "Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1")
         opened.settle()
         svg = opened.page.locator("#figure .main-svg").first.bounding_box()
         assert svg["width"] == pytest.approx(opened.page.locator("#figure").bounding_box()["width"], abs=1)
@@ -1016,7 +1014,7 @@ def test_the_map_follows_window_and_theme(show: Callable[..., Opened]) -> None:
     assert sum(int(part) for part in re.findall(r"\d+", tick)[:3]) > 400
     page.set_viewport_size({"width": 700, "height": 1000})
     opened.open_map()
-    page.wait_for_function("Math.abs(tileops.gpu.map.width - document.querySelector('#map').clientWidth) < 1")
+    wait_for(page, "Math.abs(tileops.gpu.map.width - document.querySelector('#map').clientWidth) < 1")
     opened.settle_map()
     assert opened.hover(*opened.map_place(row, lines)).startswith(f"CTA ({row.x}, {row.y}) #12\n")
 

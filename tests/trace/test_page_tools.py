@@ -17,7 +17,7 @@ import pytest
 from tileops.trace import Table, Timeline
 
 from . import synthetic
-from .opened import MINUS, MISSING, Opened, integer, lines_of, middle_of, number, spelled, tenths
+from .opened import MINUS, MISSING, Opened, integer, lines_of, middle_of, number, spelled, tenths, wait_for
 
 Show = Callable[..., Opened]
 
@@ -302,11 +302,11 @@ def test_marks_stay_where_their_times_are(show: Show) -> None:
 
     check()
     opened.page.evaluate("location.hash = '#span=3500_5500&selection=3000_5000&ruler=4000_6000'")
-    page.wait_for_function("Math.abs(tileops.figure.range[0] - 3500) < 1")
+    wait_for(page, "Math.abs(tileops.figure.range[0] - 3500) < 1")
     opened.settle()
     check()
     page.set_viewport_size({"width": 900, "height": 900})
-    page.wait_for_function("Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1")
+    wait_for(page, "Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1")
     opened.settle()
     check()
     page.keyboard.press("0")
@@ -833,14 +833,14 @@ def test_a_link_opens_the_same(show: Show) -> None:
     assert other.fragment() == fragment
     # In a page that is open, and back again.
     other.page.evaluate("location.hash = '#cta=2'")
-    other.page.wait_for_function("document.querySelector('#cta').innerText.endsWith('#2')")
+    wait_for(other.page, "document.querySelector('#cta').innerText.endsWith('#2')")
     other.settle()
     plain = show(timeline, fragment="#cta=2")
     assert seen(other) == seen(plain)
     assert other.range == pytest.approx(plain.range)
     assert other.state() == {"cta": ["2"]}
     other.page.evaluate("fragment => { location.hash = fragment; }", fragment)
-    other.page.wait_for_function("document.querySelector('#cta').innerText.endsWith('#4')")
+    wait_for(other.page, "document.querySelector('#cta').innerText.endsWith('#4')")
     other.settle()
     assert seen(other) == wanted
     assert other.range == pytest.approx(opened.range, abs=0.2)
@@ -853,7 +853,7 @@ def test_a_link_opens_the_same(show: Show) -> None:
     assert seen(third) == wanted
     # The same CTA, without the choice.
     third.page.evaluate("location.hash = '#cta=4'")
-    third.page.wait_for_function("document.querySelector('#hits').innerText === ''")
+    wait_for(third.page, "document.querySelector('#hits').innerText === ''")
     third.settle()
     assert third.page.evaluate("tileops.figure.chosen") == -1
     assert third.state() == {"cta": ["4"]}
@@ -879,7 +879,7 @@ def test_a_link_says_what_of_it_is_wrong(show: Show) -> None:
     assert opened.state() == {"cta": ["0"], "find": ["mma"]}
     # The message goes with the next link.
     page.evaluate("location.hash = '#cta=1'")
-    page.wait_for_function("document.querySelector('#cta').innerText.endsWith('#1')")
+    wait_for(page, "document.querySelector('#cta').innerText.endsWith('#1')")
     assert opened.alerts("#link") == ""
     page.evaluate("location.hash = '#%E0%A4%A&span=1_1e9'")
     page.wait_for_selector("#link .alert")
@@ -988,7 +988,7 @@ def test_a_cta_as_a_picture(show: Show, tmp_path: Path) -> None:
     assert pixels(content) == tuple(2 * side for side in picture.size)
     # What is shown, and no more: of a part, with a name hidden, in nanoseconds.
     opened.page.evaluate("location.hash = '#cta=3&unit=ns&span=2000_5000&hide=wait'")
-    opened.page.wait_for_function("Math.abs(tileops.figure.range[0] - 2000) < 1")
+    wait_for(opened.page, "Math.abs(tileops.figure.range[0] - 2000) < 1")
     opened.settle()
     picture = Picture(saved(opened, "#svg", tmp_path)[1])
     begin, end = slices["start"], slices["start"] + slices["duration"]

@@ -333,7 +333,8 @@ def test_paths_that_cannot_be_read_or_written(tmp_path: Path, saved: bytes) -> N
         for call in (Recording.load, recording.save):
             with pytest.raises(TraceError, match="a recording's path must be a text or a Path, got "):
                 call(nothing)
-    for path in (tmp_path, tmp_path / "no" / "such", tmp_path / ("n" * 300), "nul\0byte"):
+    (tmp_path / "taken").touch()
+    for path in (tmp_path, tmp_path / "taken" / "such", tmp_path / ("n" * 300), "nul\0byte"):
         with pytest.raises(TraceError):
             Recording.load(path)
         with pytest.raises(TraceError, match="cannot be written"):

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import platform
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import tilelang.language as T
 import torch
 
 from tileops.trace import Trace, TraceError, TraceWarning, capacity, launching, trace
+from tileops.trace.recording import Recording
 
 from .building import cpu_kernel
 
@@ -74,8 +76,8 @@ def no_warnings() -> Iterator[None]:
 
 
 def written(tracer: Trace) -> list[str]:
-    """The files in the tracer's folder, apart from their index."""
-    return sorted(path.name for path in Path(tracer.output).glob("*") if path.name != "index.html")
+    """The pages in the tracer's folder, apart from their index."""
+    return sorted(path.name for path in Path(tracer.output).glob("*.html") if path.name != "index.html")
 
 
 @pytest.mark.parametrize("outputs", [0, 1, 2])
@@ -188,6 +190,65 @@ def test_files_are_never_written_over(tracer: Trace) -> None:
     assert written(tracer) == ["x-2.html", "x-3.html", "x-4.html", "x.html"]
     assert (Path(tracer.output) / "x.html").read_text() == "mine"
     assert [path.name for path in tracer.dumps] == ["x-2", "x-4"]
+
+
+def recordings(tracer: Trace) -> dict[str, Recording]:
+    return {path.stem: Recording.load(path) for path in sorted(Path(tracer.output).glob("*.tltrace"))}
+
+
+def test_beside_each_page_lies_its_recording(tracer: Trace) -> None:
+    tracer.enable(tracer.output, every=2)
+    for _ in range(5):
+        tracer.run(kernel(True), (torch.ones(8),), stem="x")
+    found = recordings(tracer)
+    assert [f"{name}.html" for name in found] == written(tracer) == ["x-2.html", "x-3.html", "x.html"]
+    assert {name: one.meta["launch"] for name, one in found.items()} == {"x": 0, "x-2": 2, "x-3": 4}
+    timeline = found["x"].decode()
+    assert timeline.slices.where(cta=1)["payload"].tolist() == [0, 1, 2, 3, 4]
+    assert timeline.meta["host"] == platform.node()
+    assert "rank" not in timeline.meta
+    assert "launch" not in tracer.decode(kernel(True), kernel(True)(torch.ones(8))[1]).meta
+
+
+def test_a_recording_that_is_there_is_not_written_over(tracer: Trace) -> None:
+    Path(tracer.output).mkdir()
+    (Path(tracer.output) / "x.tltrace").write_text("mine")
+    tracer.run(kernel(True), (torch.ones(8),), stem="x")
+    assert written(tracer) == ["x-2.html"]
+    assert (Path(tracer.output) / "x.tltrace").read_text() == "mine"
+
+
+def test_dump_writes_a_recording_too(tracer: Trace) -> None:
+    _, slots = kernel(True)(torch.ones(8))
+    assert tracer.dump(tracer.fetch(kernel(True), slots), stem="x").name == "x"
+    assert tracer.dump(tracer.decode(kernel(True), slots), stem="y").name == "y"
+    assert written(tracer) == ["x.html", "y.html"]
+    assert len(recordings(tracer)["x"].decode().slices) == 10
+    assert list(recordings(tracer)) == ["x"]
+
+
+def test_names_and_recordings_carry_the_rank(tracer: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in ("3", "12"):
+        monkeypatch.setenv("RANK", rank)
+        for _ in range(2):
+            tracer.run(kernel(True), (torch.ones(8),), stem=f"x{rank}")
+    assert written(tracer) == ["x12-rank12-2.html", "x12-rank12.html", "x3-rank3-2.html", "x3-rank3.html"]
+    assert [one.meta["rank"] for one in recordings(tracer).values()] == [12, 12, 3, 3]
+    frame = recordings(tracer)["x3-rank3-2"].decode().to_pandas()
+    assert frame[["rank", "host", "launch"]].drop_duplicates().values.tolist() == [[3, platform.node(), 1]]
+    for none in ("", "x", "-1", "1.5"):
+        monkeypatch.setenv("RANK", none)
+        assert launching.rank() is None
+
+
+def test_a_recording_that_cannot_be_written_leaves_no_page(tracer: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(TraceError, match=r"x\.tltrace: cannot be written: .*No space left"):
+        tracer.run(kernel(True), (torch.ones(8),), stem="x")
+    assert not list(Path(tracer.output).iterdir())
 
 
 @pytest.mark.parametrize("stem", ["", "a/b", "..", ".", "a\0b", 3])
@@ -353,6 +414,7 @@ def test_one_launch_that_cannot_be_written_does_not_keep_back_others(tracer: Tra
     with pytest.raises(TraceError, match="never: "):
         tracer.flush()
     assert written(tracer) == ["late.html", "replayed.html"]
+    assert {name: one.meta["launch"] for name, one in recordings(tracer).items()} == {"late": 0, "replayed": 0}
 
 
 def test_nothing_is_decoded_while_a_graph_is_captured(tracer: Trace, graph: Graph) -> None:
@@ -528,7 +590,7 @@ def test_a_graph_on_a_gpu_is_dumped_after_each_replay(tracer: Trace) -> None:
         a.fill_(value)
         captured.replay()
         assert b.tolist() == [2 * value] * 4
-        timeline = launch.decode(tracer)
+        _, timeline = launch.decode(tracer, 1)
         assert timeline.slices.payload.tolist() == [0.0, 1.0, 2.0, 3.0]
         begins.append(int(tracer.fetch(compiled, launch.slots).lines[0, 3]))
         assert len(tracer.flush()) == 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from tileops.cli.completion import completes_folders
 from tileops.cli.tables import range_table
 from tileops.trace import Timeline, TraceError, trace
 from tileops.trace.told import told
@@ -30,7 +31,10 @@ CPU_SIZE = 128
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommand's arguments."""
-    parser.add_argument("--output", metavar="DIR", default="debug", help="folder for the timelines (default: debug)")
+    output = parser.add_argument(
+        "--output", metavar="DIR", default="debug", help="folder for the timelines (default: debug)"
+    )
+    completes_folders(output)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,21 +7,24 @@ import sys
 from collections.abc import Sequence
 
 import tileops
-from tileops.cli import demo, view
+from tileops.cli import demo, profile, trace, view
+from tileops.cli.completion import add_completion
+from tileops.cli.printable import printable_lines
 from tileops.trace.errors import TraceError
 
-COMMANDS = {"demo": demo, "view": view}
+COMMANDS = {"demo": demo, "profile": profile, "trace": trace, "view": view}
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all subcommands."""
     parser = argparse.ArgumentParser(prog="tileops", description="See where a TileLang kernel's time goes.")
     parser.add_argument("--version", action="version", version=f"tileops {tileops.__version__}")
+    add_completion(parser)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.__doc__)
+        subparser.set_defaults(run=getattr(module, "run", None), failure=1)
         module.add_arguments(subparser)
-        subparser.set_defaults(run=module.run)
     return parser
 
 
@@ -32,14 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments; ``None`` takes the process's.
 
     Returns:
-        The exit status: 0 if all went well, 1 if the command failed, 130 if it was interrupted. Wrong arguments exit
-        with 2, by way of ``SystemExit``.
+        The exit status: 0 if all went well, 1 if the command failed (2 where the command says so: 1 has a meaning of
+        its own there), 130 if it was interrupted. Wrong arguments exit with 2, by way of ``SystemExit``.
     """
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
     except TraceError as error:
-        print(f"tileops: {error}", file=sys.stderr)
-        return 1
+        print(f"tileops: {printable_lines(str(error))}", file=sys.stderr)
+        return int(arguments.failure)
     except KeyboardInterrupt:
         return 130

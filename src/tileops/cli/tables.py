@@ -6,7 +6,6 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tileops.trace.summary import summarize
 from tileops.trace.timeline import Timeline
 
 
@@ -17,7 +16,7 @@ def range_table(timeline: Timeline) -> Table:
         table.add_column(heading, no_wrap=True)
     for heading in ("count", "mean cycles", "of the CTA's time"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in summarize(timeline):
+    for row in timeline.summary().ranges:
         # Text, since names may hold what rich takes for markup.
         names = [Text(text) for text in (row.group, row.lane, row.name)]
         table.add_row(*names, f"{row.count:,}", f"{row.mean:,.0f}", f"{row.share:.1%}")

@@ -16,6 +16,7 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
+from tileops.cli.completion import completes_files
 from tileops.trace.errors import TraceError
 
 HELP = "serve recordings and timelines on loopback, for a browser here or at the other end of ssh"
@@ -27,7 +28,8 @@ _OPENER = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommand's arguments."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="a recording (.tltrace) or a page (.html)")
+    files = parser.add_argument("files", metavar="FILE", nargs="+", help="a recording (.tltrace) or a page (.html)")
+    completes_files(files)
     parser.add_argument("--port", type=_port, default=0, help="the port to listen on (default: a free one)")
     parser.add_argument(
         "--browser",

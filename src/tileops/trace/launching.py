@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import platform
 import re
 from collections.abc import Iterator
@@ -87,11 +88,25 @@ def launch_meta(compiled: Any, slots: Any) -> dict[str, Any]:
 
 
 def host_meta(slots: Any) -> dict[str, Any]:
-    """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``."""
-    versions = {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}}
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    size = slots.numel() * slots.element_size()
-    return {"device": device_name(slots), "date": date, "versions": versions, "slots_bytes": size}
+    """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``.
+
+    ``rank`` is there only where processes have ranks.
+    """
+    number = rank()
+    return {
+        "device": device_name(slots),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "versions": {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}},
+        "slots_bytes": slots.numel() * slots.element_size(),
+        "host": platform.node(),
+        **({} if number is None else {"rank": number}),
+    }
+
+
+def rank() -> int | None:
+    """This process's number among those that were launched together, as ``torchrun`` says it; None without that."""
+    text = os.environ.get("RANK", "")
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
 
 
 def is_capturing() -> bool:
@@ -113,7 +128,7 @@ def failed_launch_told(kernel: str) -> Iterator[None]:
 
     try:
         yield
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         raise
     except RuntimeError as error:
         text = str(error)

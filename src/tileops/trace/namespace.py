@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import threading
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -354,6 +355,9 @@ class Trace:
     def run(self, compiled: Any, inputs: Sequence[Any], stem: str = "trace") -> Any:
         """Runs a compiled kernel; if it was built for tracing, writes its timeline too.
 
+        That is its page, and beside it the recording (``stem.tltrace``), from which ``tileops trace export`` makes
+        other formats.
+
         The kernel decides, not the switch: one built without tracing returns all its outputs untouched (and a
         warning says so while tracing is on), one built with it never returns ``slots``.
 
@@ -366,8 +370,8 @@ class Trace:
         Args:
             compiled: what the ``tilelang.jit`` factory returned.
             inputs: the kernel's arguments.
-            stem: the name of the files in :attr:`output`. Of each stem the first launches are dumped, see
-                :meth:`enable`.
+            stem: the name of the files in :attr:`output`, see :meth:`dump`. Of each stem the first launches are dumped,
+                see :meth:`enable`.
 
         Returns:
             What the kernel returns untraced: a tensor for one output, a list for several.
@@ -385,22 +389,24 @@ class Trace:
         with launching.failed_launch_told(table.kernel):
             captured = launching.is_capturing()
         size = self._checked_size(compiled, inputs, table, stem, captured)
-        dumped = not captured and self._wants_dump(stem)
-        if dumped or captured:
+        launch = None if captured else self._launch_to_dump(stem)
+        if launch is not None or captured:
             _log.info("%s: kernel %r records into %s", stem, table.kernel, capacity.human(size))
         try:
             with launching.failed_launch_told(table.kernel):
                 produced = compiled(*inputs)
         except BaseException:
-            if dumped:
+            if launch is not None:
                 self._take_back(stem)
             raise
         outputs = list(produced) if isinstance(produced, (list, tuple)) else [produced]
         slots = outputs.pop()
         if captured:
             self._pending.add(Launch(compiled, slots, stem))
-        elif dumped:
-            self._write(self.decode(compiled, slots), stem)
+        elif launch is not None:
+            recording = self.fetch(compiled, slots)
+            recording.meta["launch"] = launch
+            self._write(recording, recording.decode(), stem)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def flush(self, *, forget: bool = False) -> list[Path]:
@@ -426,10 +432,11 @@ class Trace:
         failures: list[TraceError] = []
         try:
             for launch in launches:
-                if not self._wants_dump(launch.stem):
+                number = self._launch_to_dump(launch.stem)
+                if number is None:
                     continue
                 try:
-                    written.append(self._write(launch.decode(self), launch.stem))
+                    written.append(self._write(*launch.decode(self, number), launch.stem))
                 except TraceError as failure:
                     self._take_back(launch.stem)
                     failures.append(failure)
@@ -542,16 +549,17 @@ class Trace:
             found.meta["perturbation"] = asdict(perturbation)
         return found
 
-    def dump(self, timeline: Timeline, compiled: Any = None, stem: str = "trace") -> Path:
-        """Writes a Timeline's page to :attr:`output` under a name that is not taken yet.
+    def dump(self, timeline: Timeline | Recording, compiled: Any = None, stem: str = "trace") -> Path:
+        """Writes a Timeline's page to :attr:`output` under a name that is not taken yet; of a recording both.
 
         The folder's ``index.html`` is then made anew: all timelines in it, of earlier runs too, with their headline
         figures. An ``index.html`` that this method did not write is left as it is, and a warning says so.
 
         Args:
-            timeline: what :meth:`decode` returned.
+            timeline: what :meth:`decode` returned, or :meth:`fetch`.
             compiled: the kernel it came from.
-            stem: the name; ``stem.html``, then ``stem-2.html`` and so on.
+            stem: the name; ``stem.html``, then ``stem-2.html`` and so on, and ``stem.tltrace`` for the recording. Where
+                ``torchrun`` or another launcher set ``RANK``, ``stem-rank3.html``, then ``stem-rank3-2.html``.
 
         Returns:
             The path written, without its suffix.
@@ -560,7 +568,9 @@ class Trace:
             TraceError: if the stem is no file name, or the folder cannot be written to.
             OSError: if the page cannot be written.
         """
-        return self._dump(timeline, stem, callers=2)
+        if isinstance(timeline, Timeline):
+            return self._dump(timeline, stem, callers=2)
+        return self._dump(timeline.decode(), stem, callers=2, recording=timeline)
 
     def export_html(self, timeline: Timeline, path: str | Path, **options: Any) -> Path:
         """Writes the timeline as one self-contained page; see :func:`tileops.trace.export.html.export_html`."""
@@ -592,15 +602,19 @@ class Trace:
                             f"much, {capacity.advice(table)}", callers=2)  # fmt: skip
         return size
 
-    def _dump(self, timeline: Timeline, stem: str, callers: int) -> Path:
-        """Writes a Timeline's page and the index; warns at the line ``callers`` calls up."""
+    def _dump(self, timeline: Timeline, stem: str, callers: int, recording: Recording | None = None) -> Path:
+        """Writes a Timeline's page, its recording and the index; warns at the line ``callers`` calls up."""
         folder = Path(self._output)
         base = _claim(folder, stem)
         page = base.with_name(base.name + ".html")
         try:
+            if recording is not None:
+                recording.save(_beside(page))
             self.export_html(timeline, page, plotlyjs=self._plotlyjs)
         except BaseException:
             page.unlink(missing_ok=True)
+            if recording is not None:
+                _beside(page).unlink(missing_ok=True)
             raise
         with self._lock:
             self._written.append(base)
@@ -614,41 +628,51 @@ class Trace:
             self._tell_once(f"index {folder}", f"no index of the timelines in {folder / INDEX}: {problem}", callers)
         return base
 
-    def write_launch(self, compiled: Any, slots: Any, stem: str) -> None:
-        """Decodes and dumps a launch where :meth:`enable`'s limits let it; for instrumented twins."""
-        if self._wants_dump(stem):
-            self._write(self.decode(compiled, slots), stem)
+    def write(self, fetch: Callable[[], Recording], stem: str) -> None:
+        """Writes a launch that an instrumented kernel recorded, where :meth:`enable`'s limits let it.
 
-    def write_recording(self, found: Recording, stem: str) -> None:
-        """Decodes and dumps a launch that was recorded without a compiled kernel at hand; for :meth:`auto`."""
-        if self._wants_dump(stem):
-            self._write(found.decode(), stem)
+        Args:
+            fetch: gives its recording; called only if it is written.
+            stem: the name of the files.
+        """
+        number = self._launch_to_dump(stem)
+        if number is None:
+            return
+        try:
+            found = fetch()
+            found.meta.setdefault("launch", number)
+            timeline = found.decode()
+        except BaseException:
+            self._take_back(stem)
+            raise
+        self._write(found, timeline, stem)
 
-    def _write(self, timeline: Timeline, stem: str) -> Path:
+    def _write(self, recording: Recording, timeline: Timeline, stem: str) -> Path:
         """Dumps a launch and warns of what its page does not show, at the line that called the method above."""
-        base = self._dump(timeline, stem, callers=3)
+        base = self._dump(timeline, stem, callers=3, recording=recording)
         for warning in _warnings(timeline, stem):
             warnings.warn(warning, TraceWarning, stacklevel=3)
         return base
 
     def _take_back(self, stem: str) -> None:
-        """Uncounts a launch that :meth:`_wants_dump` said to dump, and that was not."""
+        """Uncounts a launch that :meth:`_launch_to_dump` said to dump, and that was not."""
         with self._lock:
             self._launches[stem] -= 1
             self._dumped[stem] -= 1
 
-    def _wants_dump(self, stem: str) -> bool:
+    def _launch_to_dump(self, stem: str) -> int | None:
+        """Counts a launch: its number among those of its stem, from 0; None if it is not to be dumped."""
         with self._lock:
             launch = self._launches[stem]
             self._launches[stem] += 1
             if launch % self._every:
-                return False
+                return None
             if self._dumps_per_stem is None or self._dumped[stem] < self._dumps_per_stem:
                 self._dumped[stem] += 1
-                return True
+                return launch
         self._tell_once(f"stopped {stem}", f"dumped {self._dumps_per_stem} launches of {stem!r} and stops: "
                         "trace.enable(dumps=..., every=...) changes that", callers=2)  # fmt: skip
-        return False
+        return None
 
     def _tell_once(self, key: str, text: str, callers: int = 1) -> None:
         """Warns once for each key, at the line that called the method ``callers`` calls up."""
@@ -679,25 +703,37 @@ def _probe_meta(target: str, slots: Any) -> dict[str, Any]:
 
 
 def _claim(folder: Path, stem: str) -> Path:
-    """Makes and thereby reserves the first file ``stem[-n].html`` that does not exist; also against other processes."""
+    """Makes and thereby reserves the first file ``stem[-n].html`` that does not exist; also against other processes.
+
+    Nor does ``stem[-n].tltrace`` then. Where processes have ranks, theirs stands behind the stem.
+    """
     if not isinstance(stem, str) or not _STEM.fullmatch(stem) or stem in (".", ".."):
         raise TraceError(f"stem must be a file name without folders, got {stem!r}")
+    rank = launching.rank()
+    if rank is not None:
+        stem = f"{stem}-rank{rank}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         number = 1
         while True:
             base = folder / (stem if number == 1 else f"{stem}-{number}")
-            if f"{base.name}.html" == INDEX:  # the index's own place
+            page = base.with_name(base.name + ".html")
+            if page.name == INDEX or os.path.lexists(_beside(page)):  # the index's own place, or a recording's
                 number += 1
                 continue
             try:
-                base.with_name(base.name + ".html").touch(exist_ok=False)
+                page.touch(exist_ok=False)
                 return base
             except FileExistsError:
                 number += 1
     except OSError as error:
         reason = f"{error.strerror}; see trace.enable(output=...)"
         raise TraceError(f"cannot write timelines to {folder}: {reason}") from error
+
+
+def _beside(page: Path) -> Path:
+    """Where the recording of a page lies."""
+    return page.with_suffix(".tltrace")
 
 
 def _warnings(timeline: Timeline, stem: str) -> list[str]:

@@ -10,6 +10,7 @@ from .errors import TraceError
 
 if TYPE_CHECKING:
     from .namespace import Trace
+    from .recording import Recording
     from .timeline import Timeline
 
 
@@ -28,15 +29,16 @@ class Launch:
     slots: Any
     stem: str
 
-    def decode(self, trace: Trace) -> Timeline:
-        """The newest replay's Timeline.
+    def decode(self, trace: Trace, number: int) -> tuple[Recording, Timeline]:
+        """What the newest replay recorded, and its Timeline. ``number`` is the launch's.
 
         Raises:
             TraceError: as :meth:`Trace.decode` does, with what to do where there was no replay.
         """
         recording = trace.fetch(self.compiled, self.slots)
+        recording.meta["launch"] = number
         try:
-            return recording.decode()
+            return recording, recording.decode()
         except TraceError as error:
             raise TraceError(
                 f"{self.stem}: {error}. The launch was captured in a CUDA graph, and has not run before the graph is "

@@ -23,6 +23,7 @@ import numpy as np
 
 from .decode import decode_lines
 from .errors import TraceError
+from .files import whole
 from .sites import END, SiteTable, wrong_version
 from .slots import (
     HEADER_WORDS,
@@ -85,6 +86,8 @@ class Recording:
     def save(self, path: str | Path) -> Path:
         """Writes the recording to ``path`` and returns it. Equal recordings make equal files.
 
+        The file's folders are made, a file that is there is replaced, and it appears whole or not at all.
+
         Raises:
             TraceError: if the file cannot be written.
         """
@@ -93,16 +96,16 @@ class Recording:
         members = {_INDEX: json.dumps(index, sort_keys=True).encode()}
         for number, group in enumerate(self.table.groups):
             for name, array in _packed(self.lines, group.layout, self.table).items():
-                file = io.BytesIO()
-                np.lib.format.write_array(file, array, allow_pickle=False)
-                members[_member(number, name)] = file.getvalue()
+                content = io.BytesIO()
+                np.lib.format.write_array(content, array, allow_pickle=False)
+                members[_member(number, name)] = content.getvalue()
         path = _as_path(path)
         try:
-            with zipfile.ZipFile(path, "w") as archive:
-                for name, content in members.items():
+            with whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+                for name, member in members.items():
                     info = zipfile.ZipInfo(name)  # made from a name alone, it bears no date
                     info.external_attr = 0o644 << 16
-                    archive.writestr(info, content, zipfile.ZIP_DEFLATED, 9)
+                    archive.writestr(info, member, zipfile.ZIP_DEFLATED, 9)
         except (OSError, ValueError) as error:
             raise TraceError(f"{path}: cannot be written: {error}") from error
         return Path(path)

@@ -8,13 +8,17 @@ loop is clearer.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .findings import Finding
+    from .statistics import Summary
 
 PAYLOAD_NONE, PAYLOAD_INT, PAYLOAD_FLOAT = 0, 1, 2
 
@@ -174,6 +178,51 @@ class Timeline:
         """The CTAs that started and never closed their rows: nothing of theirs is decoded."""
         return self.ctas["cta"][~self.ctas["finished"]]
 
+    def summary(self, *, depth: int | None = None) -> Summary:
+        """Where the time goes, as tables; ``print`` shows the main ones.
+
+        Args:
+            depth: the stages that the kernel's pipeline was built with, if you know them: they are shown next to the
+                number of hand-offs that are really in flight.
+        """
+        from .statistics import Summary
+
+        return Summary(self, depth)
+
+    def findings(
+        self,
+        *,
+        minimum: float = 0.05,
+        depth: int | None = None,
+        roles: Mapping[str, Collection[str]] | None = None,
+        least_cycles: Mapping[str, float] | None = None,
+        flops: float | None = None,
+    ) -> list[Finding]:
+        """What costs time and could be won, and what the recording cannot tell; see ``docs/findings.md``.
+
+        Args:
+            minimum: the least win that makes a finding, as a share of the kernel's span.
+            depth: the stages that the kernel's pipeline was built with, if you know them.
+            roles: words in the names of ranges and lanes by which they ``"wait"``, ``"load"`` or ``"compute"``, if
+                they are not the usual ones. Destinations of ``dag`` edges wait whatever their names.
+            least_cycles: how long computing ranges need at least, by name, if you know it: their operations over what
+                an SM does in a cycle. What they take beyond that counts as time that is not computed in; without it,
+                a computation is taken for as fast as it can be.
+            flops: floating-point operations of the whole launch in fp16 or bf16, if you know them: 2·m·n·k of a GEMM.
+                They tell a slow computation too, on A100, H100 and H200, where every CTA was recorded.
+
+        Returns:
+            Findings by the most that they could win, the largest first; what concerns the recording comes last.
+
+        Raises:
+            TraceError: for another ``minimum``, ``roles``, ``least_cycles`` or ``flops``; for ``flops`` on a device
+                whose tensor cores' rate is not known.
+            ValueError: for a ``depth`` that is no number of stages.
+        """
+        from .findings import find
+
+        return find(self, minimum, depth, roles, least_cycles, flops)
+
     def show(self, *, title: str | None = None, plotlyjs: str = "embed") -> Path:
         """Writes the timeline's page to a temporary folder and opens it in a browser; says where it is if none opens.
 
@@ -188,10 +237,29 @@ class Timeline:
             ValueError: for another ``plotlyjs``.
             OSError: if the page cannot be written.
         """
-        # Here and below, not above: exporters read Timelines, and this module knows of no exporter.
+        # In the methods, not above: exporters and statistics read Timelines, and this module knows none of them.
         from .export.html.show import show
 
         return show(self, title, plotlyjs)
+
+    def to_pandas(self) -> Any:
+        """The events as a ``pandas.DataFrame``, a row each.
+
+        Rows of four kinds, in column ``kind``, share the columns: ``cta``, ``range``, ``instant`` and ``flow``. What a
+        kind has not is null. Texts are categories. ``docs/files.md`` says what each column is.
+
+        Raises:
+            TraceError: where a package is missing that this needs, with the command that installs it.
+        """
+        from .export.arrow import to_pandas
+
+        return to_pandas(self)
+
+    def to_polars(self) -> Any:
+        """The events as a ``polars.DataFrame``, with the rows, columns and errors of :meth:`to_pandas`."""
+        from .export.arrow import to_polars
+
+        return to_polars(self)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import re
 import sys
 import threading
@@ -204,13 +205,9 @@ class Block:
         with launching.failed_launch_told(build.name):
             torch.cuda.synchronize(slots.device)
             build.control.zero_()
-        self.trace.write_recording(record(build.table, slots), build.name)
+        meta = {**launching.host_meta(slots), "launch": build.launches - 1}
+        self.trace.write(lambda: recording.fetch(slots, build.table, meta), build.name)
         self.written.append(build.name)
-
-
-def record(table: SiteTable, slots: Any) -> recording.Recording:
-    """A launch of a build as a recording."""
-    return recording.fetch(slots, table, launching.host_meta(slots))
 
 
 def _control_words() -> Any:
@@ -222,14 +219,17 @@ def _control_words() -> Any:
 
 
 def _ctas(launch: tuple[Any, ...], dynamic: bool) -> int:
-    """The grid's size, of what a launch is given behind the kernel's parameters: grid, three of block, shared memory."""
+    """The grid's size, of what a launch is given behind the kernel's parameters.
+
+    That is a cluster's three extents, where there are clusters, one to three of the grid, three of the block, and the
+    bytes of dynamic shared memory, where there is any.
+    """
     extents = [int(value) for value in launch][: len(launch) - 3 - dynamic]
+    if len(extents) > 3:
+        extents = extents[3:]
     if not 1 <= len(extents) <= 3 or min(extents) < 1:
         raise TraceError(f"its launch has parameters that are not known: {launch}")
-    size = 1
-    for extent in extents:
-        size *= extent
-    return size
+    return math.prod(extents)
 
 
 def _host_call(indent: str, name: str, stack: str, count: str) -> str:

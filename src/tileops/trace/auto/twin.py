@@ -125,6 +125,12 @@ class Twin:
         if self.reason:
             self.compiled = None
 
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else a compiled kernel has, the kernel itself answers."""
+        if name.startswith("_") or name == "plain":
+            raise AttributeError(name)
+        return getattr(self.plain, name)
+
     @cached_property
     def plain(self) -> Any:
         """The kernel itself, compiled."""
@@ -152,7 +158,7 @@ class Twin:
         assert table is not None
         slots = self._slots(inputs, table)
         produced = self.compiled(*inputs, slots.view(-1))
-        self._trace.write_launch(self.compiled, slots, self.settings.stem or self.name)
+        self._trace.write(lambda: self._trace.fetch(self.compiled, slots), self.settings.stem or self.name)
         return produced
 
     def _slots(self, inputs: tuple[Any, ...], table: SiteTable) -> Any:
@@ -191,10 +197,11 @@ class FactoryTwin:
         mode = jit.initialize_jit_mode(*args, **kwargs)
         if jit is not self._factory:
             kernel = self._factory.compile(*args, **kwargs)  # tunes; kept by the tuner for the same arguments
-            kwargs = {**kwargs, **(kernel.config or {})} if mode == "eager" else kwargs
-            twin = self._twins.setdefault(id(kernel), None) or _of_compiled(self._trace, kernel, self._settings)  # type: ignore[arg-type]
-            self._twins[id(kernel)] = twin
-            inputs = jit.func.parse_args(*args, **kwargs)[1] if mode == "eager" else {}
+            if id(kernel) not in self._twins:
+                self._twins[id(kernel)] = _of_compiled(self._trace, kernel, self._settings)
+            twin = self._twins[id(kernel)]
+            tuned = {**kwargs, **(kernel.config or {})}
+            inputs = jit.func.parse_args(*args, **tuned)[1] if mode == "eager" else {}
         else:
             key, inputs = jit.func.parse_args(*args, **kwargs)
             if key not in self._twins:

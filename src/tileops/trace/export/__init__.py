@@ -1,1 +1,1 @@
-"""What a Timeline can be written as: one package a format, each reading the Timeline and nothing else."""
+"""What a Timeline can be written as: one module or package a format, each reading the Timeline and nothing else."""

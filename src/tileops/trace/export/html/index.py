@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from ...files import prepared
 from ..choices import INDEX
 from . import listing
-from .files import prepared
 from .headline import Headline, read
 
 # A file that begins otherwise is somebody else's.
@@ -134,7 +134,9 @@ def _date(text: str) -> list[str]:
 
 def _put(index: Path, content: bytes) -> bool:
     """Moves the index to its place, unless a file is there that is not ours."""
-    with prepared(index, content) as temporary:
+    with prepared(index) as (file, temporary):
+        file.write(content)
+        file.close()
         while True:
             if os.path.lexists(index):
                 if not _ours(index):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
-from .files import write_whole
+from ...files import write_whole
 
 _CDN = "https://cdn.plot.ly"
 

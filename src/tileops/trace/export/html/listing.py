@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from .page import asset, fill, hash_source
+from .assembling import asset, fill, hash_source
 
 # What breaks lines or acts on the text around it, as the timeline page has it.
 _ACTING = re.compile(

@@ -13,7 +13,7 @@ import { bare } from "./units.js";
 import { Plane, TOP, append, cleared, readTheme } from "./plane.js";
 
 const NARROW = 640; // px: below, a row's name stands above its bars
-const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
+export const LEAST_SPAN = 16; // cycles: ticks stay whole numbers
 const FAINT = 0.16; // opacity of what a search does not name
 const LABEL_PAD = 5;
 const MOST_SHAPES = 1500;
@@ -41,6 +41,10 @@ export class Figure extends Plane {
     this.onHover = onHover;
     this.onChoose = onChoose;
     this.chosen = -1; // slice
+    // What a figure that shares its axis with another is told: how far the axis goes, in cycles, and px for names.
+    /** @type {[number, number] | null} */
+    this.extent = null;
+    this.leastLeft = 0;
     this.payloads = false; // whether labels have them
     /** @type {boolean[] | null} one for each of the recording's ranges; null without a search */
     this.sought = null;
@@ -99,7 +103,7 @@ export class Figure extends Plane {
     this._fillRows(layout.rows, headings);
     const end = Math.max(this.cycles || 0, this.scene.end, LEAST_SPAN);
     const margin = (end - this.scene.begin) * 0.01;
-    this._bound(this.scene.begin - margin, end + margin);
+    this._bound(...(this.extent ?? [this.scene.begin - margin, end + margin]));
     this.theme = readTheme(this.host);
     const shapes = this.scene.slices.length + this.scene.flows.length + this.scene.instants.length;
     // A search changes with each letter: on the canvas, that is one drawing.
@@ -181,7 +185,7 @@ export class Figure extends Plane {
     }
     const widest = Math.max(60, ...names.map((name) => Math.ceil(name.getBoundingClientRect().width) + 1));
     const most = Math.min(280, 0.3 * this.width);
-    this.left = Math.ceil(Math.min(widest, most)) + 14;
+    this.left = Math.max(Math.ceil(Math.min(widest, most)) + 14, this.leastLeft);
     names.forEach((name) => (name.style.width = `${this.left - 14}px`));
   }
 

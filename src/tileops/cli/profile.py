@@ -1,0 +1,340 @@
+"""Profile a program with PyTorch's profiler, or read a trace that it wrote, and say what bounds it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import json
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tileops.profile import Report, Trace
+
+HELP = "profile a program, or read a trace of torch.profiler, and say what bounds it"
+
+_EXAMPLES = """examples:
+  tileops profile script.py --size 4096          run a script under the profiler
+  tileops profile module:function --graph        call a function until its times settle, and profile it
+  tileops profile read trace.json.gz             the same answers for a trace that somebody else made
+  tileops profile compare before.json after.json
+  tileops profile peaks                          what this GPU reaches, and the datasheets' peaks
+
+`tileops profile WHAT --help` tells the options of each. The exit status is 0, or 2 if something is wrong.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the subcommand's arguments; what they mean depends on the first one."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.add_argument("what", metavar="WHAT", help="read, compare, peaks, a script, or module:function")
+    parser.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs what the first argument names; returns the exit status."""
+    from tileops.profile.errors import ProfileError
+
+    handlers: dict[str, Callable[[Sequence[str]], int]] = {"read": _read, "compare": _compare, "peaks": _peaks}
+    handler = handlers.get(arguments.what)
+    try:
+        return handler(arguments.rest) if handler else _program(arguments.what, arguments.rest)
+    except ProfileError as error:
+        print(f"tileops: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser(name: str, description: str, example: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"tileops profile {name}",
+        description=description,
+        epilog=f"example:\n  {example}\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    return parser
+
+
+def _read(argv: Sequence[str]) -> int:
+    parser = _parser(
+        "read",
+        "Say what a torch.profiler trace shows: what dominates, gaps and their causes, launches, waits, memory.",
+        "tileops profile read trace.json.gz --output out/",
+    )
+    parser.add_argument("trace", metavar="TRACE", help="a Chrome trace, .json or .json.gz")
+    parser.add_argument("--output", metavar="DIR", help="write the report as text, JSON and a page there too")
+    arguments = parser.parse_args(argv)
+    from tileops.profile.report.build import report_on
+
+    return _show(report_on(_load(arguments.trace)), arguments)
+
+
+def _compare(argv: Sequence[str]) -> int:
+    parser = _parser(
+        "compare",
+        "Say what changed between two torch.profiler traces.",
+        "tileops profile compare before.json.gz after.json.gz",
+    )
+    parser.add_argument("before", metavar="A", help="a trace")
+    parser.add_argument("after", metavar="B", help="another one")
+    parser.add_argument("--output", metavar="FILE.html", help="write the comparison as a page too")
+    arguments = parser.parse_args(argv)
+    import msgspec
+
+    from tileops.profile.compare import compare
+    from tileops.profile.errors import ProfileError
+    from tileops.profile.report.html import sections_page
+    from tileops.profile.report.text import sections_renderable
+    from tileops.trace.files import write_whole
+
+    found = compare(_load(arguments.before), _load(arguments.after))
+    sections = found.sections()
+    if arguments.output:
+        page = sections_page(f"{arguments.before} and {arguments.after}", sections)
+        try:
+            write_whole(Path(arguments.output), page.encode("utf-8", "replace"))
+        except OSError as error:
+            raise ProfileError(f"{arguments.output}: cannot be written: {error.strerror or error}") from error
+    if arguments.json:
+        data = {"schema": "tileops.profile.comparison/1", "figures": msgspec.to_builtins(found)}
+        data["sections"] = msgspec.to_builtins(sections)
+        print(json.dumps(data, indent=2))
+    else:
+        _console().print(sections_renderable(sections))
+    return 0
+
+
+def _peaks(argv: Sequence[str]) -> int:
+    parser = _parser(
+        "peaks",
+        "Measure what this GPU reaches, which later profiles then compare with, and list the datasheets' peaks.",
+        "tileops profile peaks --list",
+    )
+    parser.add_argument("--list", action="store_true", help="only list the datasheets' peaks")
+    arguments = parser.parse_args(argv)
+    from rich.console import Console
+
+    from tileops.profile.peaks import GPUS
+    from tileops.profile.report.document import Paragraph, Section, Table
+    from tileops.profile.report.text import sections_renderable
+
+    data: dict[str, Any] = {"schema": "tileops.profile.peaks/1", "measured": None, "datasheets": []}
+    blocks: list[Paragraph | Table] = []
+    if not arguments.list:
+        from tileops.profile.live import ceilings
+        from tileops.profile.live.device import this_device
+
+        device = this_device()
+        if device.gpu:
+            status = Console(stderr=True)
+            with status.status("Measuring") as line:
+                values = ceilings.measure(device, lambda what: line.update(f"Measuring: {what}"))
+            path = ceilings.store(device, values)
+            data["measured"] = {"device": device.name, "file": str(path), "values": values}
+            rows = [
+                [key, f"{value:,.1f} {'GB/s' if key == 'bandwidth' else 'TFLOP/s'}"] for key, value in values.items()
+            ]
+            blocks += [Table(f"Measured on {device.name}", ["", ""], rows), Paragraph(f"Kept in {path}")]
+        else:
+            blocks.append(Paragraph("PyTorch sees no GPU here: nothing was measured.", "warn"))
+    rows = []
+    for gpu in GPUS:
+        matrix = ", ".join(f"{name} {rate:,g}" for name, rate in gpu.matrix.items())
+        vector = ", ".join(f"{name} {rate:,g}" for name, rate in gpu.vector.items())
+        source = f"{gpu.source} ({gpu.published})" + (f"; {gpu.derived}" if gpu.derived else "")
+        rows.append([gpu.name, f"{gpu.bandwidth:,.0f}", matrix, vector, source])
+        data["datasheets"].append({
+            "name": gpu.name, "bandwidth": gpu.bandwidth, "matrix": dict(gpu.matrix), "vector": dict(gpu.vector),
+            "source": gpu.source, "published": gpu.published, "derived": gpu.derived,
+        })  # fmt: skip
+    headings = ["GPU", "GB/s", "tensor cores, TFLOP/s, dense", "ordinary cores, TFLOP/s", "source"]
+    blocks.append(Table("Datasheets", headings, rows, len(headings)))
+    if arguments.json:
+        print(json.dumps(data, indent=2))
+    else:
+        _console().print(sections_renderable([Section("Peaks", blocks)]))
+    return 0
+
+
+def _program(what: str, argv: Sequence[str]) -> int:
+    parser = _parser(
+        what,
+        f"Profile {what}. A script is run once, as it is. A function (module:function or file.py:function, called "
+        "without arguments) is called until its times settle, and then profiled; if it returns callables by name, "
+        "these are the candidates.",
+        f"tileops profile {what} --output out/",
+    )
+    parser.add_argument("--output", metavar="DIR", help="write the report and the trace there")
+    parser.add_argument("--memory", action="store_true", help="record allocations too")
+    parser.add_argument("--with-stack", action="store_true", help="record Python's frames")
+    function, others = _is_function(what), list[str]()
+    if function:
+        parser.add_argument("--flops", type=float, help="operations of a call")
+        parser.add_argument("--bytes", type=float, help="bytes that a call moves to and from memory")
+        parser.add_argument("--dtype", default="float16", help="the operands' type (default: %(default)s)")
+        parser.add_argument("--repeats", type=int, default=20, help="profiled calls (default: %(default)s)")
+        parser.add_argument("--warmup", type=int, default=10, help="the fewest calls before (default: %(default)s)")
+        parser.add_argument("--cold-l2", action="store_true", help="empty the L2 cache between calls")
+        parser.add_argument("--graph", action="store_true", help="time replays from a CUDA graph too")
+        arguments = parser.parse_args(argv)
+    else:
+        arguments, others = parser.parse_known_args(argv)
+    with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
+        report, failed = _of_function(what, arguments) if function else _of_script(what, others, arguments)
+    return _show(report, arguments) or failed
+
+
+def _is_function(what: str) -> bool:
+    return ":" in what and not Path(what).exists()
+
+
+def _of_function(what: str, arguments: argparse.Namespace) -> tuple[Report, int]:
+    from tileops.profile.live.candidates import profile
+
+    function = _find(what)
+
+    def call() -> object:
+        returned = function()
+        if isinstance(returned, Mapping) and returned and all(callable(value) for value in returned.values()):
+            raise _Candidates(returned)
+        return returned
+
+    options = {
+        "flops": arguments.flops,
+        "bytes_moved": arguments.bytes,
+        "dtype": arguments.dtype,
+        "repeats": arguments.repeats,
+        "warmup": arguments.warmup,
+        "cold_l2": arguments.cold_l2,
+        "graph": arguments.graph,
+        "memory": arguments.memory,
+        "with_stack": arguments.with_stack,
+        "target": f"tileops profile {what}",
+    }
+    try:
+        # Not called before: its first call, with compilation in it, is timed.
+        return profile({what.rpartition(":")[2]: call}, **options), 0
+    except _Candidates as returned:
+        return profile(returned.named, **options), 0
+
+
+class _Candidates(BaseException):
+    """What a function returned: not itself, but these are to be profiled. No Exception, which would be a failure."""
+
+    def __init__(self, named: Mapping[str, Callable[[], object]]):
+        self.named = named
+
+
+def _find(what: str) -> Callable[[], Any]:
+    """The function that ``module:function`` or ``file.py:function`` names."""
+    from tileops.profile.errors import ProfileError
+
+    place, _, name = what.rpartition(":")
+    sys.path.insert(0, "")
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None:
+                raise ProfileError(f"{place} cannot be imported")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
+    except ProfileError:
+        raise
+    except Exception as error:
+        raise ProfileError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ProfileError(f"{place} has no function {name!r}")
+    return function
+
+
+def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) -> tuple[Report, int]:
+    """Runs a script as Python would, under the profiler; what it recorded until it failed is reported too."""
+    import runpy
+    import shlex
+    from dataclasses import replace
+
+    from tileops.profile.errors import ProfileError
+    from tileops.profile.live.device import this_device
+    from tileops.profile.live.recording import no_cuda_activity, recorded
+    from tileops.profile.report.build import report_on
+
+    if not Path(script).is_file():
+        raise ProfileError(f"{script}: there is no such script; a function is named as module:function")
+    kept, device, failure = (sys.argv, list(sys.path)), this_device(), ""
+    sys.argv, sys.path[:0] = [script, *argv], [str(Path(script).resolve().parent)]
+    try:
+        with recorded(device, arguments.memory, arguments.with_stack) as paths:
+            try:
+                runpy.run_path(script, run_name="__main__")
+            except SystemExit as exit_:
+                if exit_.code not in (None, 0):
+                    failure = f"The script ended with status {exit_.code}."
+            except Exception as error:
+                traceback.print_exc()
+                failure = f"The script failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    finally:
+        sys.argv, sys.path[:] = kept
+    if not paths:
+        raise ProfileError("PyTorch's profiler wrote no trace; is another one active in the script?")
+    trace = _load(str(paths[0]))
+    report = report_on(trace, shlex.join(["python", script, *argv]))
+    missing = [text for text in (failure, no_cuda_activity(device, trace)) if text]
+    missing += [text for text in report.missing if not text.startswith("There ")]
+    return replace(report, missing=missing), 2 if failure else 0
+
+
+def _load(path: str) -> Trace:
+    """Reads a trace, with a progress bar if it takes long and somebody looks."""
+    from rich.console import Console
+
+    from tileops.profile.reading import read_trace
+
+    console = Console(stderr=True)
+    with contextlib.ExitStack() as stack:
+        progress = stack.enter_context(_bar(console)) if console.is_terminal else None
+        return read_trace(path, progress)
+
+
+@contextlib.contextmanager
+def _bar(console: Any) -> Iterator[Callable[[int, int], None]]:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress("Reading", *columns, console=console, transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _console() -> Any:
+    """The terminal; in a pipe, lines as wide as the tables are."""
+    from rich.console import Console
+
+    from tileops.profile.report.text import WIDTH
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def _show(report: Report, arguments: argparse.Namespace) -> int:
+    """Prints a report, and writes its files if that was asked for."""
+    from tileops.profile.report.data import to_json
+    from tileops.profile.report.text import renderable
+
+    files = report.save(arguments.output) if arguments.output else []
+    if arguments.json:
+        sys.stdout.write(to_json(report).decode("utf-8"))
+        return 0
+    _console().print(renderable(report))
+    for path in files:
+        print(path)
+    return 0

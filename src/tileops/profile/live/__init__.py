@@ -1,0 +1,1 @@
+"""Profiles of what runs now: callables beside each other, and loops."""

@@ -1,0 +1,406 @@
+"""Callables beside each other: warmed up, timed, profiled in turns, ranked and diagnosed."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..answers import answers
+from ..columns import Trace
+from ..diagnosis import Measured, diagnose
+from ..errors import ProfileError
+from ..facts import Candidate, Report, Times
+from ..kernel_names import uses_tensor_cores
+from ..memory import memory as read_memory
+from ..peaks import Ceilings, ceilings, dtype_name
+from ..reading import read_trace
+from ..structure import Structure, analyze
+from ..structure.artifacts import inside, stands_out
+from ..structure.attribution import Instance, instances, labels
+from . import ceilings as measured_ceilings
+from .counting import count_flops
+from .device import Device, this_device
+from .recording import OWN, no_cuda_activity, recorded
+from .sources import generated_sources, tensor_path, told
+from .warmup import Warmup, warm_up
+
+Work = Callable[[], object]
+# Back-to-back timing: rounds, and what a round should take at least so that the clocks' resolution is nothing.
+_ROUNDS = 20
+_ROUND_NS = 1_000_000.0
+_MOST_CALLS = 1000
+# A cold L2 means that so many times its size was written since.
+_FLUSH = 2.0
+
+
+def profile(
+    candidates: Mapping[str, Work] | Work,
+    *,
+    flops: float | Mapping[str, float] | None = None,
+    bytes_moved: float | Mapping[str, float] | None = None,
+    dtype: object = "float16",
+    repeats: int = 20,
+    warmup: int = 10,
+    cold_l2: bool = False,
+    graph: bool = False,
+    memory: bool = False,
+    with_stack: bool = False,
+    objective: str = "",
+    target: str = "",
+) -> Report:
+    """Profiles callables and says what bounds each.
+
+    Every candidate is called until its times settle; the first call, with all compilation in it, is timed apart. Then
+    the candidates take turns: without a profiler for the time of a call, and under ``torch.profiler`` for what is
+    inside it, each call in a ``record_function`` label of the candidate's name.
+
+    Args:
+        candidates: callables without arguments by name, or a single one.
+        flops: operations of a call, a multiplication and an addition being two: one figure for all, or one by name.
+            Without it, PyTorch's flop counter is asked.
+        bytes_moved: bytes that a call must read from and write to memory, likewise.
+        dtype: the operands' type, which decides the peak.
+        repeats: calls of each candidate in the profile; 5 at least for a verdict that is not provisional.
+        warmup: the fewest calls before that.
+        cold_l2: writes twice the size of the L2 cache before each profiled call. No effect without a GPU.
+        graph: times each candidate replayed from a CUDA graph too. Needs a GPU.
+        memory: records allocations too, by operator and by line.
+        with_stack: records Python's frames.
+        objective: what is to be found out, for the report's head.
+        target: the command that runs this, for the commands that the report recommends.
+
+    Returns:
+        The report.
+
+    Raises:
+        ProfileError: for arguments that make no sense, and where a candidate fails; running out of memory is no
+            failure, but a finding.
+    """
+    named = _named(candidates)
+    if repeats < 1 or warmup < 1:
+        raise ProfileError("repeats and warmup must be 1 at least")
+    of_flops, of_bytes = _by_name("flops", flops, named), _by_name("bytes_moved", bytes_moved, named)
+    device = this_device()
+    target = target or shlex.join(["python", *(sys.argv if sys.argv[0] not in ("", "-c") else ["script.py"])])
+    missing: list[str] = []
+    warmed = {}
+    for name, work in list(named.items()):
+        try:
+            warmed[name] = warm_up(work, device, warmup)
+        except Exception as error:
+            _or_out_of_memory(name, error, missing)
+            del named[name]
+    if not named:
+        raise ProfileError("No candidate is left to profile. " + " ".join(missing))
+    counted = {}
+    for name, work in named.items():
+        if of_flops.get(name) is None:
+            of_flops[name], counted[name] = count_flops(work)
+    calls = _back_to_back(named, warmed, device, missing)
+    if not named:
+        raise ProfileError("No candidate is left to profile. " + " ".join(missing))
+    graphs = _replayed(named, warmed, device, missing) if graph else {}
+
+    trace, files = _profiled(named, device, repeats, cold_l2, memory, with_stack, missing)
+    structure = _without_own(analyze(trace))
+    if reason := no_cuda_activity(device, trace):
+        missing.append(reason)
+    known = [text for text in trace.missing if not text.startswith("There ")]
+    top = (
+        ceilings(device.name, dtype, measured_ceilings.load(device), device.memory) if device.gpu else Ceilings("", "")
+    )
+    results, verdicts = [], []
+    for name in named:
+        sources = generated_sources(named[name])
+        candidate, measured = _measured(
+            name, trace, warmed[name], calls[name], graphs.get(name), of_flops.get(name), of_bytes.get(name), top,
+            {"flops"} if counted.get(name) else set(), device, cold_l2, target,
+        )  # fmt: skip
+        said = [told(kernel, source) for kernel, source in sources.items()]
+        said += [counted[name]] if counted.get(name) else []
+        results.append(replace(candidate, evidence=said))
+        verdicts.append(diagnose(replace(measured, tensor_cores=_tensor_cores(measured.tensor_cores, sources))))
+    return Report(
+        objective=objective or _objective(list(named)),
+        setup=_setup(device, dtype, top, repeats, cold_l2, graph),
+        missing=list(dict.fromkeys([*missing, *known])),
+        candidates=_ranked(results),
+        steps=None,
+        answers=answers(structure),
+        verdicts=verdicts,
+        structure=structure,
+        memory=read_memory(trace) if memory else [],
+        trace=trace.path,
+        files=files,
+    )
+
+
+def _named(candidates: Mapping[str, Work] | Work) -> dict[str, Work]:
+    if callable(candidates):
+        return {getattr(candidates, "__name__", "candidate").replace("<lambda>", "candidate"): candidates}
+    if not isinstance(candidates, Mapping) or not candidates:
+        raise ProfileError('give the candidates as {"name": callable, ...}, one at least')
+    for name, work in candidates.items():
+        if not isinstance(name, str) or not name or name.startswith((OWN, "ProfilerStep#")):
+            raise ProfileError(f"{name!r} cannot be the name of a candidate: it must be a text of its own")
+        if not callable(work):
+            raise ProfileError(f"candidate {name!r} is no callable: write `lambda: kernel(a, b)`")
+    return dict(candidates)
+
+
+def _by_name(
+    what: str, given: float | Mapping[str, float] | None, named: Mapping[str, Work]
+) -> dict[str, float | None]:
+    figures: dict[str, float | None] = {}
+    if isinstance(given, Mapping):
+        if unknown := set(given) - set(named):
+            raise ProfileError(f"{what} names {', '.join(map(repr, sorted(unknown)))}, which is no candidate")
+        figures = dict(given)
+    elif given is not None:
+        figures = dict.fromkeys(named, float(given))
+    for name, value in figures.items():
+        if value is not None and not 0 < float(value) < float("inf"):
+            raise ProfileError(f"{what} of {name!r} is {value}: it must be a number above 0")
+    return figures
+
+
+def _or_out_of_memory(name: str, error: Exception, missing: list[str]) -> None:
+    """Notes that a candidate ran out of memory.
+
+    Raises:
+        ProfileError: if it was something else.
+    """
+    import torch
+
+    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+        first = str(error).splitlines()[0] if str(error) else "out of memory"
+        missing.append(f"{name} ran out of memory and has no figures: {first}")
+        return
+    raise ProfileError(f"candidate {name!r} failed: {type(error).__name__}: {error}") from error
+
+
+def _back_to_back(
+    named: dict[str, Work], warmed: Mapping[str, Warmup], device: Device, missing: list[str]
+) -> dict[str, Times | None]:
+    """A call's time when calls follow each other, candidates in turns, without a profiler.
+
+    A candidate that runs out of memory is noted and taken from ``named``.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in named}
+    calls = {name: _calls(warmed[name].typical_ns) for name in named}
+    for names in _turns(list(named), _ROUNDS):
+        for name in names:
+            if name not in named:
+                continue
+            device.wait()
+            try:
+                samples[name].append(device.time(named[name], calls[name]))
+            except Exception as error:
+                _or_out_of_memory(name, error, missing)
+                del named[name]
+    return {name: Times.of(taken) for name, taken in samples.items()}
+
+
+def _calls(typical_ns: float) -> int:
+    return int(min(max(_ROUND_NS / max(typical_ns, 1.0), 1), _MOST_CALLS))
+
+
+def _turns(names: list[str], rounds: int) -> list[list[str]]:
+    """An order for each round: each candidate comes first as often as the others, so that none has the clocks' best."""
+    return [names[shift % len(names) :] + names[: shift % len(names)] for shift in range(rounds)]
+
+
+def _replayed(
+    named: Mapping[str, Work], warmed: Mapping[str, Warmup], device: Device, missing: list[str]
+) -> dict[str, float]:
+    """A call's time when replayed from a CUDA graph, by name, where it can be captured."""
+    if not device.gpu:
+        missing.append("CUDA graphs need a GPU: times of replays are unknown.")
+        return {}
+    import torch
+
+    found: dict[str, float] = {}
+    for name, work in named.items():
+        captured = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(captured):
+                work()
+        except Exception as error:  # whatever a capture does not allow, each has its own
+            missing.append(f"{name} cannot be captured in a CUDA graph: {str(error).splitlines()[0]}")
+            device.wait()
+            continue
+        captured.replay()
+        device.wait()
+        calls = _calls(warmed[name].typical_ns)
+        times = Times.of([device.time(captured.replay, calls) for _ in range(_ROUNDS)])
+        if times is not None:
+            found[name] = times.median_ns
+    return found
+
+
+def _profiled(
+    named: dict[str, Work], device: Device, repeats: int, cold_l2: bool, memory: bool, with_stack: bool,
+    missing: list[str],
+) -> tuple[Trace, list[str]]:  # fmt: skip
+    """The trace of calls in turns, and further files."""
+    from torch.profiler import record_function
+
+    flush = _flusher(device) if cold_l2 and device.gpu else None
+    with recorded(device, memory, with_stack) as paths:
+        for name in itertools.chain.from_iterable(_turns(list(named), repeats)):
+            if flush is not None:
+                with record_function(OWN + "cold L2"):
+                    flush()
+            try:
+                with record_function(name):
+                    named[name]()
+            except Exception as error:
+                _or_out_of_memory(name, error, missing)
+                continue
+            if device.gpu:
+                # So that no call finds the queue full, which would count as the host's time.
+                with record_function(OWN + "wait"):
+                    device.wait()
+    if not paths:
+        raise ProfileError("PyTorch's profiler wrote no trace; is another one active in this process?")
+    return read_trace(paths[0]), [str(path) for path in paths[1:]]
+
+
+def _flusher(device: Device) -> Work:
+    import torch
+
+    size = int(_FLUSH * (device.l2_bytes or 128e6))
+    buffer = torch.empty(size, dtype=torch.int8, device="cuda")
+    return buffer.zero_
+
+
+def _without_own(structure: Structure) -> Structure:
+    """Without what measuring does itself."""
+    return replace(
+        structure,
+        labels=[label for label in structure.labels if not label.path[0].startswith(OWN)],
+        table=[row for row in structure.table if not row.name.startswith(OWN)],
+        syncs=[sync for sync in structure.syncs if not sync.inside.startswith(OWN)],
+        outliers=[outlier for outlier in structure.outliers if not outlier.label.startswith(OWN)],
+    )
+
+
+def _measured(
+    name: str, trace: Trace, warmed: Warmup, call: Times | None, graph_ns: float | None, flops: float | None,
+    bytes_moved: float | None, top: Ceilings, counted: set[str], device: Device, cold_l2: bool, target: str,
+) -> tuple[Candidate, Measured]:  # fmt: skip
+    """A candidate's figures from the trace."""
+    passages = instances(trace, name)
+    notes, doubts = [], []
+    for artifact in inside(trace, name):
+        doubts.append(f"{artifact.kind} fell inside the measured calls: {artifact.name}, {artifact.count} times.")
+    if first := _outlier(passages):
+        notes.append(first)
+        passages = passages[1:]
+    if not warmed.settled:
+        notes.append(f"Its times had not settled after {warmed.count} warm-ups.")
+    on_gpu = any(passage.kernels for passage in passages)
+    gpu = Times.of([float(passage.gpu_ns) for passage in passages]) if on_gpu else None
+    cpu = Times.of([float(passage.cpu_ns) for passage in passages])
+    kernels = passages[-1].kernels if on_gpu else None
+    launching = Times.of([float(passage.launch_ns) for passage in passages]) if on_gpu else None
+    launch_ns = launching.median_ns if launching else None
+    label = next((label for label in labels(trace) if label.path == (name,)), None)
+    names = label.kernel_names if label is not None else ()
+    candidate = Candidate(
+        name, warmed.first_ns, warmed.count, warmed.settled, call, gpu, cpu, graph_ns, kernels, launch_ns, flops,
+        bytes_moved, sorted(counted), None if doubts else 0, [*notes, *doubts],
+    )  # fmt: skip
+    measured = Measured(
+        name,
+        gpu_ns=gpu.median_ns if gpu else None,
+        low_ns=gpu.low_ns if gpu else None,
+        high_ns=gpu.high_ns if gpu else None,
+        repeats=gpu.count if gpu else len(passages),
+        wall_ns=call.median_ns if call and device.gpu else None,
+        launch_ns=launch_ns,
+        host_ns=cpu.median_ns if cpu else None,
+        kernels=kernels,
+        flops=flops,
+        bytes_moved=bytes_moved,
+        counted=frozenset(counted),
+        ceilings=top,
+        graph_ns=graph_ns,
+        cold_l2=cold_l2,
+        l2_bytes=device.l2_bytes,
+        doubts=tuple(doubts),
+        kernel=names[0] if names else "",
+        tensor_cores=uses_tensor_cores(names),
+        target=target,
+    )
+    return candidate, measured
+
+
+def _tensor_cores(by_name: bool | None, sources: Mapping[str, str]) -> bool | None:
+    """Whether a candidate uses tensor cores: by its kernels' names, else by the sources generated for them."""
+    if by_name is not None or not sources:
+        return by_name
+    return any(map(tensor_path, sources.values()))
+
+
+def _outlier(passages: list[Instance]) -> str:
+    """What to say if the first passage took longer; empty if it did not."""
+    if len(passages) < 4:
+        return ""
+    for what, taken in (("on the GPU", [p.gpu_ns for p in passages]), ("on the host", [p.cpu_ns for p in passages])):
+        if any(taken) and stands_out(np.array(taken)):
+            median = float(np.median(taken[1:])) / 1000
+            return f"Its first profiled call took {taken[0] / 1000:.1f} µs {what}, the others {median:.1f}: left out."
+    return ""
+
+
+def _ranked(results: list[Candidate]) -> list[Candidate]:
+    """Candidates with their ranks: by time on the GPU if all have one, else by the time of a call."""
+    able = [candidate for candidate in results if candidate.rank is not None]
+    by_gpu = all(candidate.gpu is not None for candidate in able)
+
+    def key(candidate: Candidate) -> float:
+        times = candidate.gpu if by_gpu else candidate.call
+        return times.median_ns if times is not None else float("inf")
+
+    order = {candidate.name: place for place, candidate in enumerate(sorted(able, key=key), 1)}
+    return [replace(candidate, rank=order.get(candidate.name)) for candidate in results]
+
+
+def _objective(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"Where does the time of {names[0]} go, and what bounds it?"
+    return f"Which of {', '.join(names[:-1])} and {names[-1]} is the fastest, and what bounds each?"
+
+
+def _setup(
+    device: Device, dtype: object, top: Ceilings, repeats: int, cold_l2: bool, graph: bool
+) -> list[tuple[str, str]]:
+    import torch
+
+    found = [
+        ("device", device.name),
+        ("PyTorch", str(torch.__version__)),
+        ("type", dtype_name(dtype)),
+        ("profiled calls", f"{repeats} of each candidate, in turns"),
+        ("L2 between them", "emptied" if cold_l2 and device.gpu else "as the calls leave it"),
+        ("CUDA graph", "timed too" if graph else "no"),
+        ("back to back", f"{_ROUNDS} rounds without a profiler, candidates in turns"),
+    ]
+    if device.gpu:
+        known = ", ".join(
+            f"{what} {value:,.0f} {unit} ({'measured' if key in top.measured else 'datasheet'})"
+            for what, key, value, unit in (
+                ("memory", "bandwidth", top.bandwidth, "GB/s"), ("tensor cores", "matrix", top.matrix, "TFLOP/s"),
+                ("ordinary cores", "vector", top.vector, "TFLOP/s"),
+            )
+            if value is not None
+        )  # fmt: skip
+        found.append(("gaps in the trace", "those between calls are the measurement's own: the host waits there"))
+        found.append(("peaks", f"{known or 'unknown'}; {top.source}"))
+    return found

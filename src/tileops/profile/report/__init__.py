@@ -1,0 +1,1 @@
+"""A report's forms: text, JSON, and a page."""
