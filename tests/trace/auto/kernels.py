@@ -1,8 +1,9 @@
 """Kernels as people write them: without a marker. The corpus of generated sources is made from these."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import tilelang
 import tilelang.language as T
 
 HALF, FLOAT = "float16", "float32"
@@ -242,3 +243,48 @@ def attention(
             T.copy(Os, O[bz, bx * block_m : (bx + 1) * block_m, by, :])
 
     return attend
+
+
+def clustered() -> Any:
+    """A copy by clusters of two CTAs, whose numbers a swizzle changes."""
+
+    @T.prim_func
+    def copy(A: T.Tensor((8, 64), FLOAT), B: T.Tensor((8, 64), FLOAT)):
+        with T.Kernel(8, 2, threads=64, cluster_dims=2) as (bx, by):
+            T.use_swizzle(4)
+            T.cluster_sync()
+            for i in T.Parallel(32):
+                B[bx, by * 32 + i] = A[bx, by * 32 + i]
+
+    return copy
+
+
+def by_hand(m: int = 4096, n: int = 4096, k: int = 4096, consumers: int = 2) -> Any:
+    """The project's own GEMM, specialized by hand, without its markers."""
+    from tileops.kernels.gemm.dense import build_gemm
+
+    config = {"block_m": 128, "block_n": 256 if consumers == 2 else 128, "stages": 4, "consumers": consumers, "panel": 8}
+    return build_gemm(m, n, k, traced=False).get_tir(**config)
+
+
+KERNELS: dict[str, Callable[[], Any]] = {
+    "gemm": gemm,
+    "gemm_two_warpgroups": partial(gemm, threads=256),
+    "gemm_nt": partial(gemm, trans_b=True),
+    "gemm_tn": partial(gemm, trans_a=True, threads=256),
+    "gemm_swizzled": partial(gemm, swizzle=10, staged=True, threads=256),
+    "gemm_one_stage": partial(gemm, stages=0),
+    "gemm_dynamic": gemm_dynamic,
+    "gemm_split_k": gemm_split_k,
+    "gemm_persistent": gemm_persistent,
+    "gemm_by_hand": by_hand,
+    "elementwise": elementwise,
+    "doubled": doubled,
+    "softmax": softmax,
+    "layernorm": layernorm,
+    "attention": attention,
+    "attention_two_warpgroups": partial(attention, threads=256, dim=128),
+    "clustered": clustered,
+}
+# Those that are worth keeping for other targets than Hopper.
+ELSEWHERE = ("gemm", "gemm_persistent", "gemm_dynamic", "softmax", "attention")

@@ -173,9 +173,10 @@ def _operate(operation: Operation, run: _Run) -> None:
         place, value = _place(barrier, run.variables), _value(parity, run.variables)
         if place is not None and value is not None:
             run.events.append(Event(operation, number, place, int(value) & 1))
-    for barrier in operation.arrivals if recorded else ():
+    for barrier, condition in operation.arrivals if recorded else ():
         place = _place(barrier, run.variables)
-        if place is not None:
+        arrives = _value(condition, run.variables) if condition else True
+        if place is not None and (arrives or arrives is None):
             run.events.append(Event(operation, number, place, None))
     for statement in operation.statements:
         _assign(statement, run.variables)

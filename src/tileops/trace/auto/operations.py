@@ -47,7 +47,7 @@ _WAITS = {WAIT, COPY_WAIT, GEMM_WAIT, STORE_WAIT, BARRIER, GRID}
 # At level "roles": what an operation counts as. A wait stays one of its own.
 _COARSE = {
     GEMM: COMPUTE, REDUCE: COMPUTE, FILL: COMPUTE, COPY: COMPUTE, COMPUTE: COMPUTE, LOAD: LOAD, STORE: STORE,
-    STORE_WAIT: STORE,
+    STORE_WAIT: STORE, GEMM_WAIT: COMPUTE,
 }  # fmt: skip
 _MERGES = {LOAD, STORE, COPY, FILL, COMPUTE, REDUCE, SETUP}
 _WORDS = {LOAD: "load", STORE: "store", GEMM: "gemm", REDUCE: "reduce", COPY: "copy", FILL: "clear", COMPUTE: "compute"}
@@ -68,9 +68,9 @@ class Operation:
         statements: what it consists of, in order.
         start, end: its span (offsets in bytes, whole lines).
         threads: the threads that run it.
-        loop: the variable of the loop around it, or nothing.
+        loop: an expression of the iteration of the loop around it, or nothing.
         waits: the mbarrier waits inside, as (barrier, parity) texts.
-        arrivals: the mbarriers that it arrives at, or that count what it loads.
+        arrivals: the mbarriers that it arrives at, or that count what it loads, each with the condition for it.
         inner: operations inside it that are timed as well.
         name: what it is called; waits get theirs once it is known who ends them.
     """
@@ -83,7 +83,7 @@ class Operation:
     threads: Interval
     loop: str = ""
     waits: list[tuple[str, str]] = field(default_factory=list)
-    arrivals: list[str] = field(default_factory=list)
+    arrivals: list[tuple[str, str]] = field(default_factory=list)
     inner: list[Operation] = field(default_factory=list)
     name: str = ""
 
@@ -221,8 +221,7 @@ class _Finder:
             if then is not None and WAIT in kinds and kinds & {LOAD, GEMM, ARRIVE}:
                 return [Choice(statement, self.nodes(statement.body, then, loop), [])]
         elif statement.kind in ("for", "while") and self._is_looked_into(statement, kinds):
-            variable = statement.loop.variable if statement.loop else ""
-            return [Repeat(statement, self.nodes(statement.body, threads, variable))]
+            return [Repeat(statement, self.nodes(statement.body, threads, _iteration(statement, loop)))]
         elif statement.kind == "block" and kinds & _EVENTS and not (GEMM in kinds and not kinds & {WAIT, ARRIVE}):
             return self.nodes(statement.body, threads, loop)
         operation = self._operation(statement, kinds, threads, loop)
@@ -256,11 +255,7 @@ class _Finder:
         for call in statement.calls:
             if kind_of(call) == WAIT:
                 made.waits.append((call.receiver or call.arguments[0], call.arguments[-1] if call.arguments else ""))
-            elif kind_of(call) == ARRIVE:
-                made.arrivals.append(call.receiver or call.arguments[0])
-            elif call.name.startswith("tma_load") and len(call.arguments) > 1:
-                made.arrivals.append(call.arguments[1])
-        made.arrivals = [*dict.fromkeys(made.arrivals)]
+        made.arrivals = [*dict.fromkeys(_arrivals(statement, ""))]
         if kind == GEMM and statement.kind == "block" and self._level != "roles":
             made.inner = [inner for part in statement.body for inner in self._inner(part, threads)]
         return made
@@ -325,6 +320,24 @@ class _Finder:
         return [*dict.fromkeys(name for name in found if name)]
 
 
+def _arrivals(statement: Statement, condition: str) -> Iterator[tuple[str, str]]:
+    """The barriers that a statement arrives at, each with the conditions inside it for that."""
+    if statement.body or statement.otherwise:
+        inside = condition
+        if statement.kind == "if":
+            inside = f"{condition} && {statement.condition}" if condition else statement.condition
+        for part in statement.body:
+            yield from _arrivals(part, inside)
+        for part in statement.otherwise:
+            yield from _arrivals(part, "")
+        return
+    for call in statement.calls:
+        if kind_of(call) == ARRIVE:
+            yield call.receiver or call.arguments[0], condition
+        elif call.name.startswith("tma_load") and len(call.arguments) > 1:
+            yield call.arguments[1], condition
+
+
 def label(operation: Operation, level: str) -> str:
     """An operation's name, but for waits on an mbarrier."""
     kind = operation.kind
@@ -353,6 +366,15 @@ def listed(buffers: list[str]) -> str:
     """Some buffers' names, the first few of many."""
     names = [*dict.fromkeys(map(author_s, buffers))]
     return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+
+
+def _iteration(statement: Statement, around: str) -> str:
+    """The number of a loop's iteration; where the loop is one turn of a ring, the turns before count as well."""
+    loop = statement.loop
+    if loop is None:
+        return around
+    turn = re.fullmatch(rf"{loop.variable} < (\d+)", loop.condition)
+    return f"{around} * {turn[1]} + {loop.variable}" if around and statement.unrolled and turn else loop.variable
 
 
 # ---------------------------------------------------------------------------------------------------------------------

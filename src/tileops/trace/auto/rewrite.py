@@ -243,9 +243,10 @@ class _Rewriter:
             assert statement.loop is not None
             variable = counted[1]
             role = self._role[self._number[first]]
-            self._add(statement.start, role, (BEGIN, self._number[first]), f"(int)({statement.loop.first})")
+            begin = re.sub(rf"\b{variable}\b", statement.loop.first, self._payload(first))
+            self._add(statement.start, role, (BEGIN, self._number[first]), begin)
             self._marks.append(None)
-            self._place(node.body, first, last, f"{variable} < {int(counted[2]) - 1}", f"(int)({variable} + 1)")
+            self._place(node.body, first, last, f"{variable} < {int(counted[2]) - 1}", f"(int)({first.loop} + 1)")
         self._marks.append(None)
 
     def _batch(self) -> None:
