@@ -123,7 +123,7 @@ class Twin:
         except Exception as error:  # whatever the compilers say: the kernel itself has to run on
             self.reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if self.reason:
-            self.compiled = None
+            self.compiled = self.table = None
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else a compiled kernel has, the kernel itself answers."""
@@ -141,7 +141,7 @@ class Twin:
         """The kernel's name."""
         return str((self.prim_func.attrs or {}).get("global_symbol", "kernel"))
 
-    @property
+    @cached_property
     def table(self) -> SiteTable | None:
         """What the build records; ``None`` where there is no such build."""
         return None if self.compiled is None else table_in(self.compiled.get_kernel_source())
@@ -154,12 +154,25 @@ class Twin:
             return self.plain(*inputs)
         if self.settings.launch not in (None, self._launches) or launching.is_capturing():
             return self.plain(*inputs)
-        table = self.table
-        assert table is not None
-        slots = self._slots(inputs, table)
-        produced = self.compiled(*inputs, slots.view(-1))
+        produced, slots = self.record(*inputs)
         self._trace.write(lambda: self._trace.fetch(self.compiled, slots), self.settings.stem or self.name)
         return produced
+
+    def record(self, *inputs: Any) -> tuple[Any, Any]:
+        """Runs the build that records and writes nothing.
+
+        Returns:
+            What the kernel returns, and the launch's slots, for ``trace.decode(twin.compiled, slots)``.
+
+        Raises:
+            TraceError: if there is no such build.
+        """
+        table = self.table
+        if table is None:
+            raise TraceError(f"kernel {self.name!r} has no build that records: {self.reason}")
+        slots = self._slots(inputs, table)
+        with launching.failed_launch_told(self.name):
+            return self.compiled(*inputs, slots.view(-1)), slots
 
     def _slots(self, inputs: tuple[Any, ...], table: SiteTable) -> Any:
         """Memory for a launch's records: a line for each CTA of its grid."""
