@@ -315,15 +315,16 @@ class Trace:
     ) -> Iterator[Block]:
         """Traces the kernels that are built inside the ``with``, wherever they are built and launched from.
 
-        Each one's timeline is written when it is launched for the ``launch``-th time, inside the block or later. TileLang's
-        kernel cache is off while the block is open, and on again behind it; a user's own post-processing callbacks run
-        first, and are back behind it. A ``tilelang.jit`` function that was called inside keeps the instrumented kernel
-        for the same arguments. What an autotuner tries is left as it is, and so is what it chooses.
+        Each one's timeline is written when it is launched for the ``launch``-th time, inside the block or later.
+        TileLang's kernel cache is off while the block is open, and on again behind it; a user's own post-processing
+        callbacks run first, and are back behind it. A ``tilelang.jit`` function that was called inside keeps the
+        instrumented kernel for the same arguments. What an autotuner tries is left as it is, and so is what it chooses.
 
         Args:
-            level, max_events: as for :meth:`instrument`.
+            level: as for :meth:`instrument`.
             launch: which launch of each kernel to record, counted from 1.
             kernel: a regular expression; only kernels are instrumented whose name (in CUDA) it is found in.
+            max_events: as for :meth:`instrument`.
 
         Yields:
             The block: what it instrumented is in its ``builds``, what it left as it was, with the reason, in its

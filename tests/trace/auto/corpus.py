@@ -2,8 +2,8 @@
 
     python tests/trace/auto/corpus.py
 
-writes those of the TileLang that is installed, oldest version first. A source that an older version makes in the same way is kept once, with
-the older version; ``sources`` finds it.
+writes those of the TileLang that is installed, oldest version first. A source that an older version makes in the same
+way is kept once, with the older version; ``text`` finds it.
 """
 
 import sys

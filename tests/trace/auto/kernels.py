@@ -201,7 +201,7 @@ def attention(
     scale = (1.0 / dim) ** 0.5 * 1.44269504
 
     @T.prim_func
-    def attend(Q: T.Tensor(shape, HALF), K: T.Tensor(shape, HALF), V: T.Tensor(shape, HALF), O: T.Tensor(shape, HALF)):
+    def attend(Q: T.Tensor(shape, HALF), K: T.Tensor(shape, HALF), V: T.Tensor(shape, HALF), O: T.Tensor(shape, HALF)):  # noqa: E741
         with T.Kernel(T.ceildiv(length, block_m), heads, batch, threads=threads) as (bx, by, bz):
             Qs = T.alloc_shared((block_m, dim), HALF)
             Ks = T.alloc_shared((block_n, dim), HALF)
@@ -263,7 +263,13 @@ def by_hand(m: int = 4096, n: int = 4096, k: int = 4096, consumers: int = 2) -> 
     """The project's own GEMM, specialized by hand, without its markers."""
     from tileops.kernels.gemm.dense import build_gemm
 
-    config = {"block_m": 128, "block_n": 256 if consumers == 2 else 128, "stages": 4, "consumers": consumers, "panel": 8}
+    config = {
+        "block_m": 128,
+        "block_n": 256 if consumers == 2 else 128,
+        "stages": 4,
+        "consumers": consumers,
+        "panel": 8,
+    }
     return build_gemm(m, n, k, traced=False).get_tir(**config)
 
 

@@ -39,7 +39,9 @@ def slots(source: str, table: SiteTable, block: int = 0) -> np.ndarray:
         records = [(site, 1000 + 10 * at, payload & 0xFFFFFFFF) for at, (site, payload) in enumerate(calls)]
         end = 1010 + 10 * len(records)
         rows.append(Row("done", 1000, end, 1 << 40, (1 << 40) + end, records))
-    assert [g.layout for g in table.groups] == layout([g.layout.record_words == 2 for g in table.groups], table.max_events)
+    assert [g.layout for g in table.groups] == layout(
+        [g.layout.record_words == 2 for g in table.groups], table.max_events
+    )
     launch = Launch(Kernel(table, [Program() for _ in table.groups]), (1, 1, 1), [Cta(0, rows)])
     return slots_of(launch, random.Random(1))
 

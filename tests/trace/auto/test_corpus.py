@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tileops.trace.auto.block import control_words
 from tileops.trace.auto.operations import LEVELS
 from tileops.trace.auto.rewrite import Instrumented, instrument
 from tileops.trace.decode import decode_lines
@@ -20,13 +21,15 @@ from . import corpus
 from .kernels import ELSEWHERE, KERNELS
 from .running import recorded, slots
 
-ADDED = re.compile(r"\s*(tileops_\w+\(.*\);|const (dim3|bool|unsigned long long) tileops_\w+ = .*;|// tileops\.trace .*)\n")
+ADDED = re.compile(
+    r"\s*(tileops_\w+\(.*\);|const (dim3|bool|unsigned long long) tileops_\w+ = .*;|// tileops\.trace .*)\n"
+)
 ALL = [(name, arch, version) for version in corpus.VERSIONS for arch in corpus.ARCHES for name in corpus.names(arch)
        if not (name == "clustered" and version != "0.1.15")]  # fmt: skip
 NAMED = [f"{name}-{arch}-{version}" for name, arch, version in ALL]
 
 
-@lru_cache(maxsize=None)
+@cache
 def instrumented(name: str, arch: str, version: str, level: str) -> Instrumented:
     return instrument(corpus.text(name, arch, version), "slots", level)
 
@@ -74,7 +77,7 @@ def test_a_pipelined_gemm_is_told_as_its_author_wrote_it() -> None:
     assert timeline.groups == ("producer", "consumer")
     rows = {name: [row.payload for row in timeline.slices if row.name == name] for name in
             ("acquire As, Bs", "load As, Bs", "wait As, Bs", "gemm Cl")}  # fmt: skip
-    assert rows == dict.fromkeys(rows, list(range(16)))  # k / block_k iterations
+    assert all(numbers == list(range(16)) for numbers in rows.values())  # k / block_k iterations
     every = list(timeline.slices)
     flows = [(every[flow.src_slice], every[flow.dst_slice]) for flow in timeline.flows]
     loads = [(a.payload, b.payload) for a, b in flows if (a.name, b.name) == ("load As, Bs", "wait As, Bs")]
@@ -137,10 +140,9 @@ COMPILED += [(name, "sm_90a", "all") for name in ("gemm", "gemm_by_hand", "atten
 
 @pytest.mark.nvcc
 @pytest.mark.parametrize(("name", "arch", "level"), COMPILED, ids=["-".join(one) for one in COMPILED])
-def test_instrumented_source_compiles(
-    name: str, arch: str, level: str, compile_cubin: Callable[..., Path]
-) -> None:
-    source = instrument(corpus.text(name, arch, "0.1.15"), "0x1000", level, lines="1").source
+def test_instrumented_source_compiles(name: str, arch: str, level: str, compile_cubin: Callable[..., Path]) -> None:
+    words = control_words(0x7F0000000000)
+    source = instrument(corpus.text(name, arch, "0.1.15"), f"{words}[0]", level, lines=f"{words}[1]").source
     assert compile_cubin(source, arch=arch).stat().st_size > 0
 
 

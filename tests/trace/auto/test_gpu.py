@@ -228,7 +228,9 @@ sys.exit(5)
 def test_the_command_traces_a_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(Path(kernels.__file__).parent)))
-    code = "import argparse; from tileops.cli.trace import run as r; p = argparse.ArgumentParser(); r.add_arguments(p)\n"
+    code = (
+        "import argparse; from tileops.cli.trace import run as r; p = argparse.ArgumentParser(); r.add_arguments(p)\n"
+    )
     code += "import sys; sys.exit(r.run(p.parse_args(sys.argv[1:])))"
     done = subprocess.run(
         [sys.executable, "-c", code, "--output", str(tmp_path / "out"), str(script), "--flag", "x"],

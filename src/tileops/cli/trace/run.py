@@ -10,7 +10,6 @@ import argparse
 import os
 import runpy
 import sys
-import warnings
 from pathlib import Path
 
 from tileops.trace.errors import TraceError
@@ -53,8 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     trace.enable(arguments.output, dumps=None)
     trace.disable()
     with trace.auto(level=arguments.level, launch=arguments.launch, kernel=arguments.kernel) as block:
-        with warnings.catch_warnings():
-            status = _run(script, arguments.arguments)
+        status = _run(script, arguments.arguments)
     written = trace.dumps
     for path in written:
         print(f"tileops: wrote {path}.html", file=sys.stderr)
@@ -81,7 +79,7 @@ def _run(script: Path, arguments: list[str]) -> int:
         print(exit_.code, file=sys.stderr)
         return 1
     except Exception:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         return 1
     finally:
         sys.argv, sys.path[0] = kept

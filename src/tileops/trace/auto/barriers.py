@@ -62,7 +62,7 @@ def events(nodes: list[Node], lead: int, recorded: set[Operation]) -> list[Event
 
 
 def released(events: list[Event]) -> Iterator[tuple[Event, int]]:
-    """The waits of a role's events, each with the number of the phase that ends it; -1 for none, as at a ring's start."""
+    """The waits of a role's events, each with the phase that ends it; -1 for none, as at a ring's start."""
     last: dict[tuple[str, int], int] = {}
     for event in events:
         if event.parity is None:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import capacity, launching, recording
 from ..errors import TraceError, TraceWarning
-from .building import CALLBACK, chained, is_placeholder
+from .building import CALLBACK, chained
 from .operations import LEVELS
-from .rewrite import instrument
+from .rewrite import instrument, is_placeholder
 from .syntax import UnreadableError, parse
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ class Block:
                 return source  # its author's markers, or a twin's, are enough
             if _is_tuning():
                 raise UnreadableError("an autotuner tries it: instrument what it chooses, with trace.instrument")
-            control = _control_words()
-            words = f"((const volatile unsigned long long*){control.data_ptr():#x}ull)"
+            control = _new_control()
+            words = control_words(control.data_ptr())
             made = instrument(source, f"{words}[0]", self.level, lines=f"{words}[1]", max_events=self.max_events)
             dynamic = "extern __shared__" in source
             build = Build(name, made.table, len(kernel.parameters), dynamic, control)
@@ -210,7 +210,12 @@ class Block:
         self.written.append(build.name)
 
 
-def _control_words() -> Any:
+def control_words(address: int) -> str:
+    """The control words as device code reads them: the address of the slots, and how many CTAs these have room for."""
+    return f"((const volatile unsigned long long*){address:#x}ull)"
+
+
+def _new_control() -> Any:
     import torch
 
     if not torch.cuda.is_available():
@@ -256,5 +261,3 @@ def _is_tuning() -> bool:
             return True
         frame = frame.f_back
     return False
-
-

@@ -40,7 +40,9 @@ _OF_PREFIX = (
     ("tma_add", STORE), ("ptx_stmatrix", COPY), ("Atomic", STORE), ("wgmma_", GEMM), ("mma_", GEMM), ("gemm_", GEMM), ("tcgen05mma", GEMM),
     ("tcgen05_mma", GEMM), ("AllReduce::", REDUCE), ("CumSum", REDUCE), ("warp_reduce", REDUCE),
 )  # fmt: skip
-_MATTERS = (WAIT, GRID, GEMM, LOAD, STORE, REDUCE, COPY, ARRIVE, COPY_WAIT, STORE_WAIT, GEMM_WAIT, BARRIER, REGISTERS, SETUP)
+_MATTERS = (
+    WAIT, GRID, GEMM, LOAD, STORE, REDUCE, COPY, ARRIVE, COPY_WAIT, STORE_WAIT, GEMM_WAIT, BARRIER, REGISTERS, SETUP,
+)  # fmt: skip
 # A statement list that holds one of these is looked into.
 _EVENTS = {WAIT, ARRIVE, COPY_WAIT, BARRIER, GRID, REGISTERS, STORE_WAIT}
 _WAITS = {WAIT, COPY_WAIT, GEMM_WAIT, STORE_WAIT, BARRIER, GRID}
@@ -52,8 +54,11 @@ _COARSE = {
 _MERGES = {LOAD, STORE, COPY, FILL, COMPUTE, REDUCE, SETUP}
 _WORDS = {LOAD: "load", STORE: "store", GEMM: "gemm", REDUCE: "reduce", COPY: "copy", FILL: "clear", COMPUTE: "compute"}
 _MOST_NAMES = 3
-_CONSTANT = re.compile(r"(make_\w+\()?\(*(broadcast_var\w*|-?0x[\dp.+\-a-f]+f?(/\*.*?\*/)?|-?[\d.]+f?|CUDART_INF_F|-CUDART_INF_F"
-                       r"|[\w:]+_t\(.*\))(, broadcast_var\w*)*\)*", re.S)  # fmt: skip
+_CONSTANT = re.compile(
+    r"(make_\w+\()?\(*(broadcast_var\w*|-?0x[\dp.+\-a-f]+f?(/\*.*?\*/)?|-?[\d.]+f?|-?CUDART_INF_F|[\w:]+_t\(.*\))"
+    r"(, broadcast_var\w*)*\)*",
+    re.S,
+)
 
 Interval = tuple[int, int]  # threads, along x, from the first to behind the last
 
@@ -302,7 +307,9 @@ class _Finder:
             elif what == LOAD:
                 found += arguments[:1]
             elif what == STORE and call.name.startswith("tma_"):
-                found += [identifiers(text)[0].removesuffix("_desc") for text in call.arguments[:1] if identifiers(text)]
+                found += [
+                    identifiers(text)[0].removesuffix("_desc") for text in call.arguments[:1] if identifiers(text)
+                ]
             elif what in (STORE, COPY):
                 found += arguments[:1]
             elif what == GEMM:

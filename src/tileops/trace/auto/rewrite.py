@@ -18,9 +18,21 @@ from ..sites import BEGIN, END, TABLE_COMMENT, Edge, Group, Range, SiteTable
 from ..slots import MAX_SITES, WORD_BYTES, layout
 from . import barriers
 from .operations import (
-    ARRIVE, LOAD, WAIT, Choice, Node, Operation, Repeat, Step, all_operations, author_s, label, listed, operations,
+    ARRIVE,
+    LOAD,
+    WAIT,
+    Choice,
+    Node,
+    Operation,
+    Repeat,
+    Step,
+    all_operations,
+    author_s,
+    label,
+    listed,
+    operations,
 )  # fmt: skip
-from .roles import Role, role_of, roles
+from .roles import role_of, roles
 from .syntax import Kernel, UnreadableError, identifiers, parse
 
 REFUSED_COMMENT = "// tileops.trace leaves this kernel as it is: "
@@ -33,6 +45,7 @@ UNKNOWN_RECORDS, MOST_RECORDS = 4096, 1 << 15
 
 _PLACEHOLDER_LINE = re.compile(rf"^[ \t]*{PLACEHOLDER}\((.*)\);[ \t]*\n", re.M)
 _SWIZZLED = re.compile(r"const dim3 blockIdx = (.*);")
+_WIDE = "(unsigned long long)"
 _COUNTED = re.compile(r"(\w+) < \(?(\d+)\)?")
 
 
@@ -267,9 +280,7 @@ class _Rewriter:
 
     # Writing ---------------------------------------------------------------------------------------------------------
 
-    def _sites(
-        self, marks: list[_Mark]
-    ) -> tuple[list[tuple[tuple[str, int], ...]], list[tuple[int, str]], list[int]]:
+    def _sites(self, marks: list[_Mark]) -> tuple[list[tuple[tuple[str, int], ...]], list[tuple[int, str]], list[int]]:
         """The table's sites, the lines to put in, and how many records are stored at each site."""
         sites: list[tuple[tuple[str, int], ...]] = []
         lines: list[tuple[int, str]] = []
@@ -319,15 +330,15 @@ class _Rewriter:
 
     def _assembled(self, table: SiteTable, lines: list[tuple[int, str]], slots: str, room: str) -> str:
         head = self._raw.index(b'extern "C" __global__')
-        swizzled = next((found[1] for statement in self._kernel.statements
-                         if statement.kind == "declaration" and (found := _SWIZZLED.fullmatch(statement.text))), "")  # fmt: skip
+        declared = [statement.text for statement in self._kernel.statements if statement.kind == "declaration"]
+        swizzled = next((found[1] for text in declared if (found := _SWIZZLED.fullmatch(text))), "blockIdx")
+        recorded = f"tileops_cta < (unsigned long long)({room})" if room else "true"
+        row = f"tileops_block.y + {_WIDE}gridDim.y * tileops_block.z"
         opening = [
-            f"const dim3 tileops_block = {swizzled or 'blockIdx'};",
-            "const unsigned long long tileops_cta = tileops_block.x + (unsigned long long)gridDim.x * "
-            "(tileops_block.y + (unsigned long long)gridDim.y * tileops_block.z);",
-            f"const bool tileops_recorded = {f'tileops_cta < (unsigned long long)({room})' if room else 'true'};",
-            f"const unsigned long long tileops_line = (unsigned long long)({slots}) + "
-            f"{WORD_BYTES * table.line_words}ull * tileops_cta;",
+            f"const dim3 tileops_block = {swizzled};",
+            f"const unsigned long long tileops_cta = tileops_block.x + {_WIDE}gridDim.x * ({row});",
+            f"const bool tileops_recorded = {recorded};",
+            f"const unsigned long long tileops_line = {_WIDE}({slots}) + {WORD_BYTES * table.line_words}ull * tileops_cta;",
         ]
         for number, group in enumerate(table.groups):
             place = group.layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +76,7 @@ def twin_of(trace: Trace, kernel: Any, settings: Settings, options: Mapping[str,
     if hasattr(kernel, "jit_impl") or (hasattr(kernel, "get_tir") and hasattr(kernel, "initialize_jit_mode")):
         return FactoryTwin(trace, kernel, settings)
     raise TraceError(
-        "instrument: expected a tilelang.jit function, a compiled kernel or a PrimFunc, got "
-        f"{type(kernel).__name__}"
+        f"instrument: expected a tilelang.jit function, a compiled kernel or a PrimFunc, got {type(kernel).__name__}"
     )
 
 
@@ -245,7 +244,10 @@ def _built(func: Any, settings: Settings, out_idx: Any, options: Mapping[str, An
 
     if ATTRIBUTE in (func.attrs or {}):
         raise UnreadableError("it was built with markers: run it with trace.run")
-    settings = replace(settings, launch=None)
+    target = options.get("target")
+    kind = str(getattr(target, "kind", target))
+    if target is not None and kind != "auto" and "cuda" not in kind:
+        raise UnreadableError(f"only CUDA kernels can be instrumented; its target is {kind}")
     attrs = func.attrs or {}
     if out_idx is None and "tilelang_out_idx" in attrs:  # eager style: the outputs are in the PrimFunc
         out_idx = [int(position) for position in attrs["tilelang_out_idx"]]
