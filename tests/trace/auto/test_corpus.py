@@ -99,7 +99,7 @@ ARROWS = {
     "gemm_persistent": {("load As, Bs", "wait As, Bs", 0), ("gemm Cl", "acquire As, Bs", 3)},
     "gemm_dynamic": {("load As, Bs", "wait As, Bs", 0), ("gemm Cl", "acquire As, Bs", 2)},
     "gemm_by_hand": {
-        ("load a_smem, b_smem", "wait a_smem, b_smem", 0), ("release a_smem, b_smem", "acquire a_smem, b_smem", 4)
+        ("load a_smem, b_smem", "wait a_smem, b_smem", 0), ("release a_smem, b_smem", "acquire a_smem, b_smem", 3)
     },
     "attention": {
         ("load Qs", "wait Qs", 0), ("load Ks", "wait Ks", 0), ("load Vs", "wait Vs", 0), ("gemm S", "acquire Ks", 2),

@@ -35,12 +35,19 @@ _NODES = (
 
 @dataclass(frozen=True)
 class Event:
-    """One wait or arrival: the operation, which of its runs, the barrier, and the parity waited for."""
+    """A run of an operation, or a wait or arrival in it.
+
+    Attributes:
+        operation: the operation.
+        occurrence: which of its runs.
+        barrier: what it waits for or arrives at; ``None`` for the run itself.
+        parity: of the phase that it waits for; ``None`` for an arrival.
+    """
 
     operation: Operation
     occurrence: int
-    barrier: tuple[str, int]
-    parity: int | None
+    barrier: tuple[str, int] | None = None
+    parity: int | None = None
 
 
 @dataclass
@@ -54,7 +61,7 @@ class _Run:
 
 
 def events(nodes: list[Node], lead: int, recorded: set[Operation]) -> list[Event]:
-    """The waits and arrivals that thread ``lead`` comes by, in order, of the operations that it records."""
+    """The operations that thread ``lead`` comes by and records, in order, and their waits and arrivals."""
     start = {f"{name}_{axis}": 0 for name in ("threadIdx", "blockIdx") for axis in "xyz"}
     run = _Run({**start, "threadIdx_x": lead}, recorded)
     _follow(nodes, run)
@@ -65,7 +72,7 @@ def released(events: list[Event]) -> Iterator[tuple[Event, int]]:
     """The waits of a role's events, each with the phase that ends it; -1 for none, as at a ring's start."""
     last: dict[tuple[str, int], int] = {}
     for event in events:
-        if event.parity is None:
+        if event.parity is None or event.barrier is None:
             continue
         before = last.get(event.barrier, -1 if event.parity else -2)
         phase = before if before >= -1 and before % 2 == event.parity else before + 1
@@ -80,12 +87,12 @@ def sources(roles: list[list[Event]]) -> dict[Operation, set[Operation]]:
     arrivals: dict[tuple[str, int], set[Operation]] = defaultdict(set)
     for role in roles:
         for event in role:
-            if event.parity is None:
+            if event.parity is None and event.barrier is not None:
                 arrivals[event.barrier].add(event.operation)
     found: dict[Operation, set[Operation]] = defaultdict(set)
     for role in roles:
         for event in role:
-            if event.parity is not None:
+            if event.parity is not None and event.barrier is not None:
                 found[event.operation] |= arrivals[event.barrier]
     return found
 
@@ -101,7 +108,7 @@ def shifts(roles: list[list[Event]], name: Callable[[Operation], str]) -> dict[t
     for role in roles:
         phases: Counter[tuple[str, tuple[str, int]]] = Counter()
         for number, event in _numbered(role, name):
-            if event.parity is None:
+            if event.parity is None and event.barrier is not None:
                 key = name(event.operation), event.barrier
                 arrived[event.barrier, phases[key]].append((key[0], number))
                 phases[key] += 1
@@ -109,6 +116,7 @@ def shifts(roles: list[list[Event]], name: Callable[[Operation], str]) -> dict[t
     for role in roles:
         numbers = {id(event): number for number, event in _numbered(role, name)}
         for event, phase in released(role):
+            assert event.barrier is not None
             for source, number in arrived.get((event.barrier, phase), ()):
                 apart[source, name(event.operation)].add(numbers[id(event)] - number)
     return {pair: found.pop() for pair, found in apart.items() if len(found) == 1 and pair[0] != pair[1]}
@@ -169,6 +177,8 @@ def _operate(operation: Operation, run: _Run) -> None:
     number = run.runs[id(operation)]
     run.runs[id(operation)] += 1
     recorded = operation in run.recorded
+    if recorded:
+        run.events.append(Event(operation, number))
     for barrier, parity in operation.waits if recorded else ():
         place, value = _place(barrier, run.variables), _value(parity, run.variables)
         if place is not None and value is not None:

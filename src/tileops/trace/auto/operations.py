@@ -36,9 +36,10 @@ _OF_CALL = {
     "prefetch_tma_descriptor": SETUP, "init": SETUP, "fence_barrier_init": SETUP,
 }  # fmt: skip
 _OF_PREFIX = (
-    ("tma_load", LOAD), ("cp_async_gs", LOAD), ("cp_async_bulk", LOAD), ("tma_store", STORE), ("tma_reduce", STORE),
-    ("tma_add", STORE), ("ptx_stmatrix", COPY), ("Atomic", STORE), ("wgmma_", GEMM), ("mma_", GEMM), ("gemm_", GEMM), ("tcgen05mma", GEMM),
-    ("tcgen05_mma", GEMM), ("AllReduce::", REDUCE), ("CumSum", REDUCE), ("warp_reduce", REDUCE),
+    ("tma_load", LOAD), ("cp_async_gs", LOAD), ("cp_async_bulk", LOAD),
+    ("tma_store", STORE), ("tma_reduce", STORE), ("tma_add", STORE), ("Atomic", STORE), ("ptx_stmatrix", COPY),
+    ("wgmma_", GEMM), ("mma_", GEMM), ("gemm_", GEMM), ("tcgen05mma", GEMM), ("tcgen05_mma", GEMM),
+    ("AllReduce::", REDUCE), ("CumSum", REDUCE), ("warp_reduce", REDUCE),
 )  # fmt: skip
 _MATTERS = (
     WAIT, GRID, GEMM, LOAD, STORE, REDUCE, COPY, ARRIVE, COPY_WAIT, STORE_WAIT, GEMM_WAIT, BARRIER, REGISTERS, SETUP,

@@ -332,13 +332,14 @@ class _Rewriter:
         head = self._raw.index(b'extern "C" __global__')
         declared = [statement.text for statement in self._kernel.statements if statement.kind == "declaration"]
         swizzled = next((found[1] for text in declared if (found := _SWIZZLED.fullmatch(text))), "blockIdx")
+        bytes_ = WORD_BYTES * table.line_words
         recorded = f"tileops_cta < (unsigned long long)({room})" if room else "true"
         row = f"tileops_block.y + {_WIDE}gridDim.y * tileops_block.z"
         opening = [
             f"const dim3 tileops_block = {swizzled};",
             f"const unsigned long long tileops_cta = tileops_block.x + {_WIDE}gridDim.x * ({row});",
             f"const bool tileops_recorded = {recorded};",
-            f"const unsigned long long tileops_line = {_WIDE}({slots}) + {WORD_BYTES * table.line_words}ull * tileops_cta;",
+            f"const unsigned long long tileops_line = {_WIDE}({slots}) + {bytes_}ull * tileops_cta;",
         ]
         for number, group in enumerate(table.groups):
             place = group.layout
