@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .syntax import GLOBAL, LOCAL, SHARED, Call, Kernel, Statement, identifiers
+from .syntax import DESCRIPTOR, GLOBAL, LOCAL, SHARED, Call, Kernel, Statement, identifiers
 
 LEVELS = ("roles", "ops", "all")
 
@@ -29,8 +29,8 @@ _OF_CALL = {
     "cp_async_commit": LOAD, "cp_async_wait": COPY_WAIT,
     "warpgroup_wait": GEMM_WAIT, "wait_wgmma": GEMM_WAIT,
     "tma_store_arrive": STORE, "tma_store_wait": STORE_WAIT,
-    "__syncthreads": BARRIER, "__sync_thread_partial": BARRIER, "cluster_sync": BARRIER, "cluster_wait": BARRIER,
-    "cluster_arrive": BARRIER, "sync": BARRIER, "sync_grid": BARRIER, "__barrier_sync": BARRIER,
+    "__syncthreads": BARRIER, "__sync_thread_partial": BARRIER, "syncthreads_partial": BARRIER,
+    "cluster_sync": BARRIER, "cluster_wait": BARRIER, "cluster_arrive": BARRIER, "sync": BARRIER, "sync_grid": BARRIER, "__barrier_sync": BARRIER,
     "pdl_sync": GRID, "cudaGridDependencySynchronize": GRID,
     "warpgroup_reg_alloc": REGISTERS, "warpgroup_reg_dealloc": REGISTERS,
     "prefetch_tma_descriptor": SETUP, "init": SETUP, "fence_barrier_init": SETUP,
@@ -304,14 +304,11 @@ class _Finder:
             what = kind_of(call)
             arguments = [self._buffer(text) for text in call.arguments]
             if what == LOAD and call.name.startswith("tma_load"):
-                found += [self._buffer(" ".join(call.arguments[2:3]))]
-            elif what == LOAD:
-                found += arguments[:1]
+                found += [self._buffer(_loaded_by(call)[0])]
             elif what == STORE and call.name.startswith("tma_"):
-                found += [
-                    identifiers(text)[0].removesuffix("_desc") for text in call.arguments[:1] if identifiers(text)
-                ]
-            elif what in (STORE, COPY):
+                tensors = [name.removesuffix(DESCRIPTOR) for text in call.arguments for name in identifiers(text)]
+                found += [name for name in tensors if self._scopes.get(name) == GLOBAL][:1]
+            elif what in (LOAD, STORE, COPY):
                 found += arguments[:1]
             elif what == GEMM:
                 own = [name for name in arguments if self._scopes.get(name) == LOCAL]
@@ -342,8 +339,18 @@ def _arrivals(statement: Statement, condition: str) -> Iterator[tuple[str, str]]
     for call in statement.calls:
         if kind_of(call) == ARRIVE:
             yield call.receiver or call.arguments[0], condition
-        elif call.name.startswith("tma_load") and len(call.arguments) > 1:
-            yield call.arguments[1], condition
+        elif call.name.startswith("tma_load") and len(call.arguments) > 2:
+            yield _loaded_by(call)[1], condition
+
+
+def _loaded_by(call: Call) -> tuple[str, str]:
+    """Where a TMA load puts its data, and the barrier that counts it.
+
+    It goes by a tensor map, as tma_load(map, barrier, to, ...), or by an address: tma_load(to, from, barrier, bytes).
+    """
+    by_map = call.arguments[0].endswith(DESCRIPTOR)
+    to, barrier = (2, 1) if by_map else (0, 2)
+    return (call.arguments[to], call.arguments[barrier]) if len(call.arguments) > 2 else ("", "")
 
 
 def label(operation: Operation, level: str) -> str:

@@ -17,7 +17,7 @@ GLOBAL, SHARED, LOCAL = "global", "shared", "local"
 # The grammar has no __align__(n). Blanks of the same length leave all offsets as they are.
 _ALIGN = re.compile(rb"__align__\(\d+\)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_DESCRIPTOR = "_desc"  # what TileLang appends to a tensor's name for the tensor map that TMA reads
+DESCRIPTOR = "_desc"  # what TileLang appends to a tensor's name for the tensor map that TMA reads
 
 
 class UnreadableError(ValueError):
@@ -168,8 +168,8 @@ class _Reader:
         declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
         parameters = [child for child in _walk(declarator) if child.type == "parameter_declaration"]
         names = tuple(identifiers(self.text(child))[-1] for child in parameters)
-        scopes = {name.removesuffix(_DESCRIPTOR): GLOBAL for name, child in zip(names, parameters)
-                  if name.endswith(_DESCRIPTOR) or "*" in self.text(child)}  # fmt: skip
+        scopes = {name.removesuffix(DESCRIPTOR): GLOBAL for name, child in zip(names, parameters)
+                  if name.endswith(DESCRIPTOR) or "*" in self.text(child)}  # fmt: skip
         bounds = next((child for child in node.children if child.type == "launch_bounds"), None)
         numbers = [] if bounds is None else [self.text(c) for c in bounds.children if c.type == "number_literal"]
         statements = self.statements(body)
