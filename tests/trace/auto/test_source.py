@@ -25,7 +25,8 @@ def kernel(*lines: str, head: str = HEAD) -> str:
 
 
 def test_statements_have_their_lines_and_pragmas() -> None:
-    source = kernel("float x[4];", "#pragma unroll", "for (int i = 0; i < 4; ++i) {", "  x[i] = A[i];", "}", "B[0] = x[0];")
+    loop_lines = "#pragma unroll", "for (int i = 0; i < 4; ++i) {", "  x[i] = A[i];", "}"
+    source = kernel("float x[4];", *loop_lines, "B[0] = x[0];")
     parsed = syntax.parse(source)
     assert (parsed.name, parsed.parameters, parsed.threads) == ("k_kernel", ("A", "B"), 256)
     assert parsed.scopes == {"A": "global", "B": "global", "x": "local"}

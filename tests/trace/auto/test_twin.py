@@ -193,9 +193,9 @@ def test_a_twin_returns_what_the_kernel_returns_and_writes(
     assert made(a, b) is produced
     assert called[0][:2] == (a, b)
     assert called[0][2].shape == (made.table.line_words,)
+    assert made(a, b) is produced
     with pytest.warns(TraceWarning, match="dumped 2 launches of 'matmul' and stops"):
-        for _ in range(3):
-            assert made(a, b) is produced
+        assert made(a, b) is produced
     assert sorted(path.name for path in tmp_path.glob("*.tltrace")) == ["matmul-2.tltrace", "matmul.tltrace"]
 
 
@@ -285,8 +285,10 @@ def test_a_block_instruments_what_is_built_inside(tmp_path: Path, monkeypatch: p
     host = kernel.get_host_source()
     name = next(part for part in host.split('"') if part.startswith("tileops.trace.auto.")).rpartition(".")[0]
     before, after = (tvm_ffi.get_global_func(f"{name}.{when}") for when in ("before", "after"))
-    assert host.index(f'"{name}.before"') < host.index("TVMFFIFunctionCall(matmul_kernel_packed") < host.index(
-        f'"{name}.after"'
+    assert (
+        host.index(f'"{name}.before"')
+        < host.index("TVMFFIFunctionCall(matmul_kernel_packed")
+        < host.index(f'"{name}.after"')
     )
     assert before(0, 0, 0, 1, 1, 256, 1, 1, 98304) is None  # the first launch: nothing is recorded
     assert build.slots is None
