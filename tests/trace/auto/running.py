@@ -21,12 +21,22 @@ from ..model import Cta, Kernel, Launch, Program, Row, slots_of
 UNKNOWN_TURNS = 3
 
 
-def recorded(source: str, role: int, lead: int, block: int = 0) -> list[tuple[int, int]]:
-    """What thread ``lead`` of CTA ``block`` records for a role: (site, payload) in order."""
+OPENED = re.compile(r"^  tileops_open(_each)?\((.*)\);$", re.M)
+
+
+def recorded(source: str, group: int, lead: int, block: int = 0) -> list[tuple[int, int]]:
+    """What thread ``lead`` of CTA ``block`` records as a group of the table: (site, payload) in order."""
+    recorders = []  # of each group: its recorder's number, and what that adds to sites
+    for each, arguments in OPENED.findall(source):
+        numbers = arguments.split(", ")
+        leads, sites = (int(numbers[4]), int(numbers[6])) if each else (1, 0)
+        recorders += [(int(numbers[0]), int(numbers[3 if each else 4]) + 128 * at, sites * at) for at in range(leads)]
+    recorder, elected, first = recorders[group]
+    assert lead == elected
     found: list[tuple[int, int]] = []
     values: dict[str, Any] = {"threadIdx_x": lead, "blockIdx_x": block}
-    _run(parse(source).statements, values, role, found)
-    return found
+    _run(parse(source).statements, values, recorder, found)
+    return [(site + first, payload) for site, payload in found]
 
 
 def slots(source: str, table: SiteTable, block: int = 0) -> np.ndarray:

@@ -48,7 +48,8 @@ def test_instrumented_source_keeps_its_structure(name: str, arch: str, version: 
     assert SiteTable.from_json(made.table.to_json()) == made.table
     assert without_tracing(made.source) == corpus.text(name, arch, version)
     assert len(made.table.ranges) > 0
-    assert made.source.count("tileops_open(") == len(made.table.groups) + 1  # and its definition
+    leads = [group.lead for group in made.table.groups]
+    assert len({*leads}) == len(leads)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -89,6 +90,7 @@ def test_a_pipelined_gemm_is_told_as_its_author_wrote_it() -> None:
 
 ROLES = {
     "gemm": ["producer", "consumer"],
+    "gemm_two_warpgroups": ["producer", "consumer 0", "consumer 1"],
     "gemm_by_hand": ["producer", "consumer 0", "consumer 1"],
     "gemm_one_stage": ["main"],
     "softmax": ["main"],

@@ -127,8 +127,8 @@ def test_roles_of_a_hand_written_split() -> None:
         "    empty[0].wait(0);", "  } else {", "    tl::mma_sync<1>(x, y);", "    empty[0].arrive();", "  }", "}",
     )  # fmt: skip
     found = roles(operations(syntax.parse(source), "ops"))
-    assert [(role.name, role.threads) for role in found] == [
-        ("warp 0", (0, 32)), ("warps 1-3", (32, 128)), ("consumer", (128, 256))
+    assert [(role.names, role.threads) for role in found] == [
+        (("warp 0",), (0, 32)), (("warps 1-3",), (32, 128)), (("consumer",), (128, 256))
     ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from .operations import (
     listed,
     operations,
 )  # fmt: skip
-from .roles import role_of, roles
+from .roles import WARPGROUP, role_of, roles
 from .syntax import Kernel, UnreadableError, identifiers, parse
 
 REFUSED_COMMENT = "// tileops.trace leaves this kernel as it is: "
@@ -131,8 +131,13 @@ class _Rewriter:
         self._operations = [*all_operations(self._nodes)]
         self._roles = roles(self._nodes)
         self._number = {operation: at for at, operation in enumerate(self._operations)}
+        most = max(len(role.names) for role in self._roles)
         self._role = [role_of(operation, self._roles) for operation in self._operations]
+        every = [(number, copy) for copy in range(most) for number, role in enumerate(self._role)
+                 if copy < len(self._roles[role].names)]  # fmt: skip
+        self._range = {one: at for at, one in enumerate(every)}  # of an operation and a warpgroup
         self._marks: list[_Mark | None] = []  # None where calls behind do not always follow those ahead
+        self._own_sites: list[int] = []  # of each role, for one warpgroup
         self._edges = self._named()
 
     def made(self, slots: str, room: str, name: str, max_events: int | None) -> Instrumented:
@@ -144,12 +149,16 @@ class _Rewriter:
             raise UnreadableError(f"it would take {len(sites)} markers; a kernel can hold {MAX_SITES}")
         payloads = [any(mark.payload for mark in marks if mark.role == at) for at in range(len(self._roles))]
         capacity = self._capacity(max_events)
-        places = layout(payloads, capacity)
+        groups = [(role, at, copy) for at, role in enumerate(self._roles) for copy in range(len(role.names))]
+        places = layout([payloads[at] for _, at, _ in groups], capacity)
         table = SiteTable(
             kernel=name,
             target="cuda",
             max_events=capacity,
-            groups=tuple(Group(role.name, role.lead, place) for role, place in zip(self._roles, places)),
+            groups=tuple(
+                Group(role.names[copy], role.lead + copy * WARPGROUP, place)
+                for (role, _, copy), place in zip(groups, places)
+            ),
             ranges=tuple(self._ranges()),
             sites=tuple(sites),
             edges=self._edges,
@@ -180,13 +189,19 @@ class _Rewriter:
         return tuple(Edge(source, target, shift) for (source, target), shift in sorted(found.items()))
 
     def _ranges(self) -> Iterator[Range]:
+        """The operations in order, then those of each role's second warpgroup, and so on."""
         inner = {one for operation in self._operations for one in operation.inner}
-        for operation in self._operations:
+        for number, copy in self._range:
+            operation, role = self._operations[number], self._role[number]
             line = self._raw.count(b"\n", 0, operation.statements[0].start) + 1
             yield Range(
-                operation.name, LANE, self._role[self._number[operation]], int(operation in inner),
+                operation.name, LANE, self._first_group(role) + copy, int(operation in inner),
                 "i" if self._payload(operation) else "", False, f"{self._kernel.name}.cu", line,
             )  # fmt: skip
+
+    def _first_group(self, role: int) -> int:
+        """A role's first warpgroup among all groups."""
+        return sum(len(one.names) for one in self._roles[:role])
 
     def _payload(self, operation: Operation) -> str:
         return f"(int)({operation.loop})" if operation.loop else ""
@@ -281,27 +296,31 @@ class _Rewriter:
     # Writing ---------------------------------------------------------------------------------------------------------
 
     def _sites(self, marks: list[_Mark]) -> tuple[list[tuple[tuple[str, int], ...]], list[tuple[int, str]], list[int]]:
-        """The table's sites, the lines to put in, and how many records are stored at each site."""
+        """The table's sites, the lines to put in, and how many records are stored at each site.
+
+        A role's sites stand together, those of its second warpgroup behind those of its first.
+        """
         sites: list[tuple[tuple[str, int], ...]] = []
         lines: list[tuple[int, str]] = []
         stored: list[int] = []
-        for mark in marks:
-            count = 0 if mark.how.startswith("_held") else int(mark.how[-1]) if mark.how else 1
-            site, events = str(len(sites)), str(len(mark.events))
-            sites.append(tuple(mark.events))
-            stored.append(count)
-            if mark.condition:
-                both = (*mark.events, *mark.more)
-                site = f"({mark.condition} ? {len(sites)} : {site})"
-                events = f"({mark.condition} ? {len(both)} : {events})"
-                sites.append(both)
-                stored.append(count)
-            arguments = [str(mark.role), site, events]
-            suffix = ""
-            if mark.payload:
-                suffix = "_i32"
-                arguments.append(mark.payload)
-            lines.append((mark.at, f"tileops_mark{mark.how}{suffix}({', '.join(arguments)});"))
+        for at, role in enumerate(self._roles):
+            own: list[tuple[list[tuple[str, int]], int]] = []
+            for mark in (mark for mark in marks if mark.role == at):
+                count = 0 if mark.how.startswith("_held") else int(mark.how[-1]) if mark.how else 1
+                number = len(sites) + len(own)
+                site, events = str(number), str(len(mark.events))
+                own.append((mark.events, count))
+                if mark.condition:
+                    own.append(([*mark.events, *mark.more], count))
+                    site = f"({mark.condition} ? {number + 1} : {site})"
+                    events = f"({mark.condition} ? {len(own[-1][0])} : {events})"
+                arguments = [str(at), site, events, *([mark.payload] if mark.payload else [])]
+                suffix = "_i32" if mark.payload else ""
+                lines.append((mark.at, f"tileops_mark{mark.how}{suffix}({', '.join(arguments)});"))
+            for copy in range(len(role.names)):
+                sites += [tuple((kind, self._range[number, copy]) for kind, number in events) for events, _ in own]
+                stored += [count for _, count in own]
+            self._own_sites.append(len(own))
         return sites, lines, stored
 
     def _capacity(self, max_events: int | None) -> int:
@@ -341,12 +360,15 @@ class _Rewriter:
             f"const bool tileops_recorded = {recorded};",
             f"const unsigned long long tileops_line = {_WIDE}({slots}) + {bytes_}ull * tileops_cta;",
         ]
-        for number, group in enumerate(table.groups):
-            place = group.layout
-            opening.append(
-                f"tileops_open({number}, {place.capacity}, {place.record_words * WORD_BYTES}, 0, {group.lead}, 0, "
-                f"tileops_line + {WORD_BYTES * place.offset}, tileops_recorded, gridDim.x, gridDim.y, gridDim.z);"
-            )
+        for number, role in enumerate(self._roles):
+            place = table.groups[self._first_group(number)].layout
+            where = f"tileops_line + {WORD_BYTES * place.offset}, tileops_recorded, gridDim.x, gridDim.y, gridDim.z"
+            size = f"{place.capacity}, {place.record_words * WORD_BYTES}"
+            if len(role.names) == 1:
+                opening.append(f"tileops_open({number}, {size}, 0, {role.lead}, 0, {where});")
+            else:
+                each = f"{len(role.names)}, {WORD_BYTES * place.row_words}, {self._own_sites[number]}"
+                opening.append(f"tileops_open_each({number}, {size}, {role.lead}, {each}, {where});")
         added = [(head, f"{TABLE_COMMENT}{table.to_json()}\n{device_source('recorder.cuh')}")]
         added += [(self._kernel.start, f"  {line}\n") for line in opening]
         added += [(at, f"{self._indent(at)}{line}\n") for at, line in lines]
