@@ -128,7 +128,7 @@ def test_a_twin_is_built_beside_its_kernel() -> None:
     assert made.reason == ""
     assert made.plain is plain
     assert made.name == "matmul"
-    assert [group.name for group in made.table.groups] == ["producer", "consumer"]
+    assert [group.name for group in made.table.groups] == ["producer", "consumer 0", "consumer 1"]
     assert site_table(made.compiled) == made.table
     assert site_table(plain) is None
     assert plain.get_kernel_source() == source
