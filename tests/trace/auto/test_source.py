@@ -121,6 +121,17 @@ def test_code_that_leaves_early_is_not_bracketed() -> None:
     assert made.source.index("return;") < made.source.index("tileops_mark", made.source.index("return;"))
 
 
+def test_a_loop_may_be_left() -> None:
+    source = kernel(
+        "for (int i = 0; i < 4; ++i) {", "  if (A[i] > 1) {", "    break;;", "  }", "  __syncthreads();", "}"
+    )
+    made = instrument(source, "slots")
+    assert [r.name for r in made.table.ranges] == ["barrier"]
+    calls = [line.strip() for line in made.source.splitlines() if line.strip().startswith("tileops_mark")]
+    assert len(calls) == 2  # inside the loop, around the barrier: nothing is recorded for an iteration that never comes
+    assert made.source.index("break;;") < made.source.index(calls[0])
+
+
 def test_roles_of_a_hand_written_split() -> None:
     source = kernel(
         "if (((int)threadIdx.x) < 32) {", "  full[0].wait(0);", "} else {", "  if (((int)threadIdx.x) < 128) {",

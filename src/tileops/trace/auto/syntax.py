@@ -192,7 +192,7 @@ class _Reader:
     def statements(self, block: Any) -> tuple[Statement, ...]:
         made, pragma = [], None
         for child in block.named_children:
-            if child.type == "comment":
+            if child.type == "comment" or self.text(child) == ";":  # TileLang prints `break;;`
                 continue
             if child.type == "preproc_call":
                 pragma = pragma or child
