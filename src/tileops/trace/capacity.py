@@ -21,22 +21,33 @@ def slots_bytes(compiled: Any, inputs: Sequence[Any]) -> int:
         raise TraceError(f"inputs must be a list of the kernel's arguments, got {type(inputs).__name__}")
     func = compiled.prim_func
     buffer = func.buffer_map[func.params[-1]]
-    extents = list(buffer.shape)
-    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
-        known = dict(_dimensions(func, compiled.out_idx, inputs))
-        simplify = tvm.arith.Analyzer().simplify
-        extents = [simplify(tvm.tirx.stmt_functor.substitute(extent, known)) for extent in extents]
-    for extent in extents:
+    words = math.prod(evaluated(compiled, inputs, list(buffer.shape)))
+    return words * tvm.DataType(buffer.dtype).bits // 8
+
+
+def evaluated(compiled: Any, inputs: Sequence[Any], extents: Sequence[Any]) -> list[int]:
+    """The values of expressions of a kernel's symbolic dimensions in a launch with these inputs.
+
+    Raises:
+        TraceError: if the inputs do not give them.
+    """
+    from tilelang import tvm
+
+    if all(isinstance(extent, (int, tvm.tirx.IntImm)) for extent in extents):
+        return [int(extent) for extent in extents]
+    known = dict(dimensions(compiled.prim_func, compiled.out_idx, inputs))
+    simplify = tvm.arith.Analyzer().simplify
+    found = [simplify(tvm.tirx.stmt_functor.substitute(tvm.tirx.const(0) + extent, known)) for extent in extents]
+    for extent in found:
         if not isinstance(extent, tvm.tirx.IntImm):
             raise TraceError(
                 f"the size of the trace buffer cannot be told: its extent {extent} does not follow from these "
                 f"{len(inputs)} inputs"
             )
-    words = math.prod(int(extent) for extent in extents)
-    return words * tvm.DataType(buffer.dtype).bits // 8
+    return [int(extent) for extent in found]
 
 
-def _dimensions(func: Any, outputs: Sequence[int], inputs: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+def dimensions(func: Any, outputs: Sequence[int], inputs: Sequence[Any]) -> Iterator[tuple[Any, int]]:
     """The symbols that the inputs give a value: dimensions and strides of tensors, and numbers."""
     from tilelang import tvm
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import __version__
 from .errors import TraceError
-from .sites import ATTRIBUTE, SiteTable
+from .sites import ATTRIBUTE, AUTO_ATTRIBUTE, SiteTable, table_in
 
 # What CUDA says of a kernel that trapped, failed an assert or accessed memory that is not there. PyTorch 2.8 and newer
 # raise these as AcceleratorError; before that, and from TileLang's launch, they are told by their texts alone.
@@ -39,7 +39,10 @@ def site_table(compiled: Any) -> SiteTable | None:
             "expected a compiled kernel (what a tilelang.jit factory returns when called), got "
             f"{type(compiled).__name__}"
         )
-    text = (func.attrs or {}).get(ATTRIBUTE)
+    attrs = func.attrs or {}
+    if AUTO_ATTRIBUTE in attrs:  # its sites were found in the source that TileLang generated
+        return table_in(compiled.get_kernel_source())
+    text = attrs.get(ATTRIBUTE)
     return None if text is None else _parsed(str(text))
 
 
@@ -80,13 +83,17 @@ def arguments(compiled: Any) -> str:
 
 
 def launch_meta(compiled: Any, slots: Any) -> dict[str, Any]:
+    """What a recording keeps of its kernel's arguments, and what :func:`host_meta` says."""
+    return {"arguments": arguments(compiled), **host_meta(slots)}
+
+
+def host_meta(slots: Any) -> dict[str, Any]:
     """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``.
 
     ``rank`` is there only where processes have ranks.
     """
     number = rank()
     return {
-        "arguments": arguments(compiled),
         "device": device_name(slots),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}},

@@ -5,6 +5,7 @@ TileLang takes seconds to import, so it is imported by the methods that build or
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -12,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -29,6 +30,7 @@ from .sites import SiteTable
 from .timeline import Timeline
 
 if TYPE_CHECKING:
+    from .auto.block import Block
     from .choice import Ctas
     from .markers import Token
     from .perturbation import Perturbation
@@ -273,6 +275,81 @@ class Trace:
         from . import lowering
 
         return lowering.strip(func)
+
+    # Without markers ------------------------------------------------------------------------------------------------
+
+    def instrument(
+        self, kernel: Any, *, level: str = "ops", launch: int | None = None, max_events: int | None = None,
+        stem: str = "", **options: Any,
+    ) -> Any:  # fmt: skip
+        """Builds a twin of a kernel that nobody annotated: called like the kernel, it writes a timeline.
+
+        Recorder calls are put into the CUDA source that TileLang generates; the kernel, and what TileLang caches of it,
+        stay as they are. The switch and :meth:`finalize` play no part in it. Timelines go where :meth:`enable` says,
+        as many of a stem as it says.
+
+        Args:
+            kernel: a ``tilelang.jit`` function in lazy or eager style, one that is autotuned, a compiled kernel, or a
+                PrimFunc.
+            level: ``"roles"`` records waits, loads, compute and the epilogue; ``"ops"`` every operation on a tile;
+                ``"all"`` arrivals and the setup of barriers too.
+            launch: record this launch only, counted from 1; the others run the kernel itself. ``None`` records all.
+            max_events: records that a CTA's role can hold. ``None`` takes what the source says, 4096 where that depends
+                on data.
+            stem: the name of the files; the kernel's where it is empty.
+            options: where ``kernel`` is a PrimFunc, the arguments of ``tilelang.compile``, such as ``out_idx``.
+
+        Returns:
+            The twin. Of a kernel that can't be instrumented, it runs the kernel itself, and warns with the reason.
+
+        Raises:
+            TraceError: for arguments that make no sense.
+        """
+        from .auto.twin import Settings, twin_of
+
+        return twin_of(self, kernel, Settings(level, launch, max_events, stem), options)
+
+    @contextlib.contextmanager
+    def auto(
+        self, *, level: str = "ops", launch: int = 3, kernel: str = "", max_events: int | None = None
+    ) -> Iterator[Block]:
+        """Traces the kernels that are built inside the ``with``, wherever they are built and launched from.
+
+        Each one's timeline is written when it is launched for the ``launch``-th time, inside the block or later.
+        TileLang's kernel cache is off while the block is open, and on again behind it; a user's own post-processing
+        callbacks run first, and are back behind it. A ``tilelang.jit`` function that was called inside keeps the
+        instrumented kernel for the same arguments. What an autotuner tries is left as it is, and so is what it chooses.
+
+        Args:
+            level: as for :meth:`instrument`.
+            launch: which launch of each kernel to record, counted from 1.
+            kernel: a regular expression; only kernels are instrumented whose name (in CUDA) it is found in.
+            max_events: as for :meth:`instrument`.
+
+        Yields:
+            The block: what it instrumented is in its ``builds``, what it left as it was, with the reason, in its
+            ``left``. A warning behind the block names these.
+
+        Raises:
+            TraceError: for arguments that make no sense.
+        """
+        from .auto.block import Block
+
+        try:
+            pattern = re.compile(kernel)
+        except re.error as error:
+            raise TraceError(f"auto: kernel must be a regular expression, got {kernel!r}: {error}") from None
+        block = Block(self, level, launch, max_events, pattern)
+        block.check()
+        with block.open():
+            yield block
+        for name, reason in block.left.items():
+            warnings.warn(f"auto: kernel {name!r} is left as it is: {reason}", TraceWarning, stacklevel=3)
+        if not block.builds and not block.left:
+            warnings.warn(
+                "auto: no kernel was built inside the block; those compiled before it are out of its reach: build them "
+                "inside, or use trace.instrument", TraceWarning, stacklevel=3,
+            )  # fmt: skip
 
     # Running --------------------------------------------------------------------------------------------------------
 
@@ -551,6 +628,25 @@ class Trace:
         if problem:
             self._tell_once(f"index {folder}", f"no index of the timelines in {folder / INDEX}: {problem}", callers)
         return base
+
+    def write(self, fetch: Callable[[], Recording], stem: str) -> None:
+        """Writes a launch that an instrumented kernel recorded, where :meth:`enable`'s limits let it.
+
+        Args:
+            fetch: gives its recording; called only if it is written.
+            stem: the name of the files.
+        """
+        number = self._launch_to_dump(stem)
+        if number is None:
+            return
+        try:
+            found = fetch()
+            found.meta.setdefault("launch", number)
+            timeline = found.decode()
+        except BaseException:
+            self._take_back(stem)
+            raise
+        self._write(found, timeline, stem)
 
     def _write(self, recording: Recording, timeline: Timeline, stem: str) -> Path:
         """Dumps a launch and warns of what its page does not show, at the line that called the method above."""

@@ -16,6 +16,9 @@ from .errors import TraceError
 from .slots import MAX_SITES, SPARE_RECORDS, GroupLayout
 
 ATTRIBUTE = "tileops.trace"
+# Of a kernel whose markers were put into the generated source: there its table is a comment.
+AUTO_ATTRIBUTE = "tileops.trace.auto"
+TABLE_COMMENT = "// tileops.trace site table: "
 VERSION = 2
 
 BEGIN, END, INSTANT = "begin", "end", "instant"
@@ -177,3 +180,11 @@ class SiteTable:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TraceError(f"not a site table of tileops: {error!r}") from error
+
+
+def table_in(source: str) -> SiteTable | None:
+    """The site table that generated source carries as a comment, or ``None``."""
+    at = source.find(TABLE_COMMENT)
+    if at < 0:
+        return None
+    return SiteTable.from_json(source[at + len(TABLE_COMMENT) : source.index("\n", at)])

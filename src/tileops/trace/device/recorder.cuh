@@ -15,6 +15,7 @@ typedef unsigned long long u64;
 constexpr u32 kStateOpen = 0x54524F50u;
 constexpr u32 kStateDone = 0x5452444Eu;
 constexpr u32 kCountLimit = 0xFFFFFFF0u;
+constexpr u32 kWarpgroup = 128;
 
 // 64 bits of the clock, not 32: on Hopper CS2R delivers sooner than CS2R.32.
 __device__ __forceinline__ u64 clock_now() {
@@ -51,18 +52,31 @@ __device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payl
 // down again in their own code. All of the author's markers stay on that side of the split or ahead of it, so one
 // physical thread is elected for both: the lead, moved up by the number of producers.
 //
+// kThreadsX is how many threads the author has along x; 0 where the code already numbers the launched ones.
+//
 // A row keeps its first records, or its last ones (kKeepLast; the capacity is a power of two then).
-template <u32 kCapacity, u32 kRecordBytes, bool kKeepLast, u32 kLead, u32 kThreadsX>
+//
+// Where warpgroups run the same code, one recorder serves kLeads of them: the first thread of each is elected, its row
+// lies kRowBytes behind the one before, and its sites are numbered from kSites on where the one before ended.
+template <u32 kCapacity, u32 kRecordBytes, bool kKeepLast, u32 kLead, u32 kThreadsX, u32 kLeads = 1, u32 kRowBytes = 0,
+          u32 kSites = 0>
 struct Recorder {
   u64 row;          // address of the header
   u32 count;        // records attempted
   u32 limit;        // records that may be stored: the capacity in the elected thread, 0 elsewhere
   u32 shared;       // events attempted less records attempted: markers that shared another's record
+  u32 first_site;   // of this warpgroup, in the place that a record has its site in; a constant 0 for one lead
   u64 held[3];      // records that wait to be stored with the next one, see batches.py; in registers, as all of this
   u32 payloads[3];  // theirs
 
   __device__ __forceinline__ Recorder(u64 first_row, bool recorded, u32 grid_x, u32 grid_y, u32 grid_z)
-      : row(first_row), count(0), limit(recorded && is_elected() ? kCapacity : 0), shared(0), held{}, payloads{} {
+      : row(first_row + (u64)warpgroup() * kRowBytes),
+        count(0),
+        limit(recorded && is_elected() ? kCapacity : 0),
+        shared(0),
+        first_site(warpgroup() * kSites << 16),
+        held{},
+        payloads{} {
     if (limit != 0) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row, kStateOpen, pack(0, sm_id()));
@@ -109,13 +123,28 @@ struct Recorder {
 
  private:
   static __device__ __forceinline__ bool is_elected() {
-    const u32 producers = blockDim.x - kThreadsX;
+    const u32 threads_x = kThreadsX == 0 ? blockDim.x : kThreadsX;
+    const u32 producers = blockDim.x - threads_x;
     const u32 author_x = threadIdx.x - producers;
-    return threadIdx.x >= producers && author_x + kThreadsX * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
+    const u32 thread = author_x + threads_x * (threadIdx.y + blockDim.y * threadIdx.z);
+    if constexpr (kLeads > 1) {
+      return thread >= kLead && (thread - kLead) % kWarpgroup == 0 && (thread - kLead) / kWarpgroup < kLeads;
+    } else {
+      return threadIdx.x >= producers && thread == kLead;
+    }
+  }
+
+  // Of the warpgroups that this recorder serves, the elected thread's own. They are counted along x.
+  static __device__ __forceinline__ u32 warpgroup() {
+    if constexpr (kLeads > 1) {
+      return (threadIdx.x - kLead) / kWarpgroup;
+    } else {
+      return 0;
+    }
   }
 
   // The clock now, and the site in its upper bits.
-  static __device__ __forceinline__ u64 stamped(u32 site) {
+  __device__ __forceinline__ u64 stamped(u32 site) const {
     u64 record;
     asm volatile(
         "{\n\t"
@@ -127,7 +156,7 @@ struct Recorder {
         "mov.b64 %0, {low, high};\n\t"
         "}"
         : "=l"(record)
-        : "r"(site << 16)
+        : "r"((site << 16) + first_site)
         : "memory");
     return record;
   }
@@ -242,6 +271,10 @@ struct Recorder {
 
 #define tileops_open(group, capacity, record_bytes, keep_last, lead, threads_x, slots, recorded, grid_x, grid_y, grid_z) \
   tileops_trace::Recorder<capacity, record_bytes, keep_last, lead, threads_x> tileops_recorder_##group(                  \
+      (tileops_trace::u64)(slots), (recorded), (grid_x), (grid_y), (grid_z))
+// The same for warpgroups that run the same code; see Recorder.
+#define tileops_open_each(group, capacity, record_bytes, lead, leads, row_bytes, sites, slots, recorded, grid_x, grid_y, grid_z) \
+  tileops_trace::Recorder<capacity, record_bytes, false, lead, 0, leads, row_bytes, sites> tileops_recorder_##group(           \
       (tileops_trace::u64)(slots), (recorded), (grid_x), (grid_y), (grid_z))
 #define tileops_close(group)
 // Variadic, because a payload's C++ may hold commas that no parentheses protect.

@@ -1,0 +1,160 @@
+"""Generated sources of many kernels: each is instrumented, keeps its structure, records a sound timeline, compiles."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tileops.trace.auto.block import control_words
+from tileops.trace.auto.operations import LEVELS
+from tileops.trace.auto.rewrite import Instrumented, instrument
+from tileops.trace.decode import decode_lines
+from tileops.trace.lowering import device_source
+from tileops.trace.sites import BEGIN, SiteTable
+
+from . import corpus
+from .kernels import ELSEWHERE, KERNELS
+from .running import recorded, slots
+
+ADDED = re.compile(
+    r"\s*(tileops_\w+\(.*\);|const (dim3|bool|unsigned long long) tileops_\w+ = .*;|// tileops\.trace .*)\n"
+)
+ALL = [(name, arch, version) for version in corpus.VERSIONS for arch in corpus.ARCHES for name in corpus.names(arch)
+       if not (name == "clustered" and version != "0.1.15")]  # fmt: skip
+NAMED = [f"{name}-{arch}-{version}" for name, arch, version in ALL]
+
+
+@cache
+def instrumented(name: str, arch: str, version: str, level: str) -> Instrumented:
+    return instrument(corpus.text(name, arch, version), "slots", level)
+
+
+def without_tracing(source: str) -> str:
+    """Source less the lines that instrumenting added."""
+    kept = source.replace(device_source("recorder.cuh"), "")
+    return "".join(line for line in kept.splitlines(keepends=True) if not ADDED.fullmatch(line))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("name", "arch", "version"), ALL, ids=NAMED)
+def test_instrumented_source_keeps_its_structure(name: str, arch: str, version: str, level: str) -> None:
+    made = instrumented(name, arch, version, level)
+    made.table.check()
+    assert SiteTable.from_json(made.table.to_json()) == made.table
+    assert without_tracing(made.source) == corpus.text(name, arch, version)
+    assert len(made.table.ranges) > 0
+    leads = [group.lead for group in made.table.groups]
+    assert len({*leads}) == len(leads)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("name", "arch", "version"), ALL, ids=NAMED)
+def test_what_it_would_record_is_a_sound_timeline(name: str, arch: str, version: str, level: str) -> None:
+    """Every range that begins ends, nothing is dropped, and iterations count up in each loop."""
+    made = instrumented(name, arch, version, level)
+    timeline = decode_lines(slots(made.source, made.table), made.table)
+    assert timeline.dropped == 0
+    assert timeline.never_fired == ()
+    begun: Counter[str] = Counter()
+    for role, group in enumerate(made.table.groups):
+        for site, _ in recorded(made.source, role, group.lead):
+            begun.update(made.table.ranges[r].name for kind, r in made.table.sites[site] if kind == BEGIN)
+    assert Counter(row.name for row in timeline.slices) == begun
+    assert not timeline.slices["cut"].any()
+    for role in range(len(timeline.groups)):
+        of_role = [row for row in timeline.slices if row.group == timeline.groups[role] and row.depth == 0]
+        ends = [row.start + row.duration for row in of_role]
+        assert all(end <= row.start for end, row in zip(ends, of_role[1:]))  # one after the other
+
+
+def test_a_pipelined_gemm_is_told_as_its_author_wrote_it() -> None:
+    made = instrumented("gemm", "sm_90a", "0.1.15", "ops")
+    timeline = decode_lines(slots(made.source, made.table), made.table)
+    assert timeline.groups == ("producer", "consumer")
+    rows = {name: [row.payload for row in timeline.slices if row.name == name] for name in
+            ("acquire As, Bs", "load As, Bs", "wait As, Bs", "gemm Cl")}  # fmt: skip
+    assert all(numbers == list(range(16)) for numbers in rows.values())  # k / block_k iterations
+    every = list(timeline.slices)
+    flows = [(every[flow.src_slice], every[flow.dst_slice]) for flow in timeline.flows]
+    loads = [(a.payload, b.payload) for a, b in flows if (a.name, b.name) == ("load As, Bs", "wait As, Bs")]
+    frees = [(a.payload, b.payload) for a, b in flows if (a.name, b.name) == ("gemm Cl", "acquire As, Bs")]
+    assert loads == [(k, k) for k in range(16)]
+    assert frees == [(k, k + 3) for k in range(13)]  # a ring of three stages
+    assert len(flows) == 29
+
+
+ROLES = {
+    "gemm": ["producer", "consumer"],
+    "gemm_two_warpgroups": ["producer", "consumer 0", "consumer 1"],
+    "gemm_by_hand": ["producer", "consumer 0", "consumer 1"],
+    "gemm_one_stage": ["main"],
+    "softmax": ["main"],
+    "attention": ["producer", "consumer"],
+}
+ARROWS = {
+    "gemm_split_k": {("load As, Bs", "wait As, Bs", 0), ("gemm Cl", "acquire As, Bs", 3)},
+    "gemm_persistent": {("load As, Bs", "wait As, Bs", 0), ("gemm Cl", "acquire As, Bs", 3)},
+    "gemm_dynamic": {("load As, Bs", "wait As, Bs", 0), ("gemm Cl", "acquire As, Bs", 2)},
+    "gemm_by_hand": {
+        ("load a_smem, b_smem", "wait a_smem, b_smem", 0), ("release a_smem, b_smem", "acquire a_smem, b_smem", 3)
+    },
+    "attention": {
+        ("load Qs", "wait Qs", 0), ("load Ks", "wait Ks", 0), ("load Vs", "wait Vs", 0), ("gemm S", "acquire Ks", 2),
+        ("gemm Ol", "acquire Vs", 2),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", corpus.VERSIONS)
+@pytest.mark.parametrize("name", ROLES)
+def test_roles(name: str, version: str) -> None:
+    assert [group.name for group in instrumented(name, "sm_90a", version, "ops").table.groups] == ROLES[name]
+
+
+@pytest.mark.parametrize("version", corpus.VERSIONS)
+@pytest.mark.parametrize("name", ARROWS)
+def test_arrows(name: str, version: str) -> None:
+    edges = instrumented(name, "sm_90a", version, "ops").table.edges
+    assert {(edge.src, edge.dst, edge.shift) for edge in edges} == ARROWS[name]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_installed_tilelang_is_understood(name: str) -> None:
+    """What a new TileLang prints differently shows here, without a GPU."""
+    source = corpus.generated(KERNELS[name], "sm_90a")
+    made = instrument(source, "slots")
+    assert without_tracing(made.source) == source
+    if name in ROLES:
+        assert [group.name for group in made.table.groups] == ROLES[name]
+    if name in ARROWS:
+        assert {(edge.src, edge.dst, edge.shift) for edge in made.table.edges} == ARROWS[name]
+
+
+COMPILED = [(name, "sm_90a", "ops") for name in corpus.names("sm_90a")]
+COMPILED += [(name, arch, "roles") for arch in ("sm_80", "sm_100a") for name in ELSEWHERE]
+COMPILED += [(name, "sm_90a", "all") for name in ("gemm", "gemm_by_hand", "attention")]
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(("name", "arch", "level"), COMPILED, ids=["-".join(one) for one in COMPILED])
+def test_instrumented_source_compiles(name: str, arch: str, level: str, compile_cubin: Callable[..., Path]) -> None:
+    words = control_words(0x7F0000000000)
+    source = instrument(corpus.text(name, arch, "0.1.15"), f"{words}[0]", level, lines=f"{words}[1]").source
+    assert compile_cubin(source, arch=arch).stat().st_size > 0
+
+
+OLDER = [(name, version) for version in corpus.VERSIONS[:2] for name in ("gemm", "attention", "softmax")]
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(("name", "version"), OLDER)
+def test_instrumented_source_of_older_versions_compiles(
+    name: str, version: str, compile_cubin: Callable[..., Path]
+) -> None:
+    source = instrumented(name, "sm_90a", version, "ops").source.replace("(unsigned long long)(slots)", "0x1000ull")
+    assert compile_cubin(source).stat().st_size > 0
