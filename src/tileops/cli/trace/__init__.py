@@ -1,4 +1,4 @@
-"""Read recordings: what is in them, what it means, what changed, and their events in other formats.
+"""Record a script's kernels; read recordings: what is in them, what it means, what changed, other formats.
 
 Exit status: 0 if all went well, 1 if something is there that --fail-on names, 2 if a file cannot be read or written, or
 the arguments are wrong.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import argparse
 
-from tileops.cli.trace import compare, export, findings, info, summary
+from tileops.cli.trace import compare, export, findings, info, run, summary
 
-HELP = "read recordings: summary, findings, comparison, other formats"
+HELP = "record scripts; read recordings: summary, findings, comparison, other formats"
 # What a TraceError makes of the exit status: 1 is what findings are told by.
 FAILURE = 2
 
-COMMANDS = {"summary": summary, "findings": findings, "compare": compare, "export": export, "info": info}
+COMMANDS = {
+    "run": run, "summary": summary, "findings": findings, "compare": compare, "export": export, "info": info,
+}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
