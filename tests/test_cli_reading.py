@@ -584,7 +584,7 @@ def test_help_lists_all_commands_and_each_has_an_example(ran: Ran) -> None:
     assert status == 0
     listed = re.findall(r"^    (\w+)  +\S", out, re.MULTILINE)
     assert listed == [*COMMANDS]
-    assert listed == ["summary", "findings", "compare", "export", "info"]
+    assert listed == ["run", "summary", "findings", "compare", "export", "info"]
     for command, module in COMMANDS.items():
         status, out, _ = ran(command, "--help")
         assert status == 0
