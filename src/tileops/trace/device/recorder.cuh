@@ -123,14 +123,17 @@ struct Recorder {
 
  private:
   static __device__ __forceinline__ bool is_elected() {
-    const u32 threads_x = kThreadsX == 0 ? blockDim.x : kThreadsX;
-    const u32 producers = blockDim.x - threads_x;
-    const u32 author_x = threadIdx.x - producers;
-    const u32 thread = author_x + threads_x * (threadIdx.y + blockDim.y * threadIdx.z);
-    if constexpr (kLeads > 1) {
-      return thread >= kLead && (thread - kLead) % kWarpgroup == 0 && (thread - kLead) / kWarpgroup < kLeads;
+    if constexpr (kThreadsX == 0) {
+      const u32 thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+      if constexpr (kLeads > 1) {
+        return thread >= kLead && (thread - kLead) % kWarpgroup == 0 && (thread - kLead) / kWarpgroup < kLeads;
+      } else {
+        return thread == kLead;
+      }
     } else {
-      return threadIdx.x >= producers && thread == kLead;
+      const u32 producers = blockDim.x - kThreadsX;
+      const u32 author_x = threadIdx.x - producers;
+      return threadIdx.x >= producers && author_x + kThreadsX * (threadIdx.y + blockDim.y * threadIdx.z) == kLead;
     }
   }
 
@@ -156,7 +159,7 @@ struct Recorder {
         "mov.b64 %0, {low, high};\n\t"
         "}"
         : "=l"(record)
-        : "r"((site << 16) + first_site)
+        : "r"(kLeads > 1 ? (site << 16) + first_site : site << 16)
         : "memory");
     return record;
   }
