@@ -24,6 +24,24 @@ def wait_for(page: Any, condition: str, patience: float = 30.0) -> None:
         page.wait_for_timeout(20)
 
 
+def box_of(locator: Any, patience: float = 30.0) -> dict[str, float]:
+    """Where an element that is shown is on the screen; one that a redraw is just replacing is nowhere for a moment."""
+    begin = time.monotonic()
+    while (box := locator.bounding_box()) is None:
+        assert time.monotonic() - begin < patience, locator
+        locator.page.wait_for_timeout(20)
+    return box
+
+
+# A change of theme or size is noticed with a frame, and what is drawn then shows with the next one.
+SETTLED = """async () => {
+  await new Promise(requestAnimationFrame);
+  await new Promise(requestAnimationFrame);
+  %s;
+  await new Promise(requestAnimationFrame);
+}"""
+
+
 class Opened:
     """A page that was opened from its file, and what a test does with it."""
 
@@ -56,18 +74,12 @@ class Opened:
         self.page.locator(f"#tabs [role=tab][data-position='{cta}']").click()
 
     def settle(self) -> None:
-        """Waits until Plotly has redrawn. A change of theme or size is noticed with a frame, so one comes first."""
-        self.page.evaluate(
-            """async () => {
-              await new Promise(requestAnimationFrame);
-              await tileops.figure.busy;
-              await new Promise(requestAnimationFrame);
-            }"""
-        )
+        """Waits until Plotly has redrawn."""
+        self.page.evaluate(SETTLED % "await tileops.figure.busy")
 
     def across(self, cycles: float) -> float:
         """Where on the screen a time is, from Plotly's own axis."""
-        box = self.page.locator("#figure .nsewdrag").bounding_box()
+        box = box_of(self.page.locator("#figure .nsewdrag"))
         low, high = self.range
         return box["x"] + (cycles - low) / (high - low) * box["width"]
 
@@ -76,7 +88,7 @@ class Opened:
         name = self.page.locator("#figure .row-name", has=self.page.get_by_text(lane, exact=True)).and_(
             self.page.locator("#figure .row-name", has=self.page.get_by_text(group, exact=True))
         )
-        row = name.bounding_box()
+        row = box_of(name)
         # A name stands beside its row's outermost bars.
         return self.across(cycles), row["y"] + 19 + 24 * depth
 
@@ -100,7 +112,7 @@ class Opened:
         self.settle_map()
 
     def settle_map(self) -> None:
-        self.page.evaluate("async () => { await tileops.gpu.map.busy; await new Promise(requestAnimationFrame); }")
+        self.page.evaluate(SETTLED % "await tileops.gpu.map.busy")
 
     @property
     def map_range(self) -> list[float]:
@@ -108,13 +120,13 @@ class Opened:
 
     def map_across(self, ns: float) -> float:
         """Where on the screen a time of the map is, from Plotly's own axis."""
-        box = self.page.locator("#map .nsewdrag").bounding_box()
+        box = box_of(self.page.locator("#map .nsewdrag"))
         low, high = self.map_range
         return box["x"] + (ns - low) / (high - low) * box["width"]
 
     def map_down(self, sm: int, line: int = 0) -> float:
         """Where on the screen a line of an SM's is, of maps with few SMs."""
-        box = self.page.locator("#map .sm-name").get_by_text(f"SM {sm}", exact=True).bounding_box()
+        box = box_of(self.page.locator("#map .sm-name").get_by_text(f"SM {sm}", exact=True))
         return box["y"] + box["height"] / 2 + 23 * line
 
     def map_place(self, row: Any, lines: dict[int, int]) -> tuple[float, float]:
@@ -184,13 +196,16 @@ class OpenedComparison:
 
     def settle(self) -> None:
         """Waits until both figures are drawn."""
-        self.page.evaluate(
-            """async () => {
-              await new Promise(requestAnimationFrame);
-              for (const { figure } of tileops.sides) await figure.busy;
-              await new Promise(requestAnimationFrame);
-            }"""
+        self.page.evaluate(SETTLED % "for (const { figure } of tileops.sides) await figure.busy")
+
+    def resize(self, width: int) -> None:
+        """Gives the window another width and waits until both figures have it."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        wait_for(
+            self.page,
+            "tileops.sides.every(({ figure }) => Math.abs(figure.width - Math.max(240, figure.host.clientWidth)) < 1)",
         )
+        self.settle()
 
     def figure(self, side: str, expression: str) -> Any:
         """What an expression of a side's `figure` gives."""
@@ -204,7 +219,7 @@ class OpenedComparison:
 
     def edges(self, side: str) -> tuple[float, float]:
         """The plot's left and right on the screen."""
-        box = self.page.locator(f"#{side}-figure .nsewdrag").bounding_box()
+        box = box_of(self.page.locator(f"#{side}-figure .nsewdrag"))
         return box["x"], box["x"] + box["width"]
 
     def one_axis(self) -> bool:

@@ -16,7 +16,7 @@ from tileops.trace.export.html import export_comparison
 from tileops.trace.recording import Recording
 
 from . import synthetic
-from .opened import MINUS, MISSING, OpenedComparison, integer, spelled
+from .opened import MINUS, MISSING, OpenedComparison, box_of, integer, spelled
 
 ShowComparison = Callable[..., OpenedComparison]
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -107,7 +107,7 @@ def test_a_figure_follows_the_other(side: str, show_comparison: ShowComparison) 
     page = opened.page
     whole = opened.axis(side)
     other = SIDES[1 - SIDES.index(side)]
-    box = page.locator(f"#{side}-figure .nsewdrag").bounding_box()
+    box = box_of(page.locator(f"#{side}-figure .nsewdrag"))
     x, y = box["x"] + 0.3 * box["width"], box["y"] + 20
     page.mouse.move(x, y)
     for _ in range(4):
@@ -255,7 +255,7 @@ def test_what_the_pointer_is_on(show_comparison: ShowComparison) -> None:
         row = next(iter(timeline.slices.where(cta=2, name="epilogue")))
         low, high = opened.axis(side)
         left, right = opened.edges(side)
-        name = opened.page.locator(f"#{side}-figure .row-name").nth(2).bounding_box()
+        name = box_of(opened.page.locator(f"#{side}-figure .row-name").nth(2))
         x = left + (row.start + row.duration / 2 - low) / (high - low) * (right - left)
         opened.page.mouse.move(x, name["y"] + 19)
         tooltip = opened.page.locator("#tooltip")
@@ -536,13 +536,12 @@ def test_a_window_that_changes(show_comparison: ShowComparison) -> None:
     assert opened.one_axis()
     axis = opened.axis("before")
     for width in (900, 500, 1400, 700):
-        opened.page.set_viewport_size({"width": width, "height": 900})
-        opened.page.wait_for_timeout(150)
+        opened.resize(width)
         assert opened.one_axis()
         assert opened.axis("after") == pytest.approx(axis)
         assert opened.edges("before")[1] < width
     opened.page.emulate_media(color_scheme="dark")
-    opened.page.wait_for_timeout(100)
+    opened.settle()
     assert opened.one_axis()
     ink = opened.figure("after", "figure.theme.ink")
     assert ink == opened.page.evaluate("getComputedStyle(document.body).getPropertyValue('--ink').trim()")
@@ -558,10 +557,9 @@ def test_of_names_of_other_lengths(show_comparison: ShowComparison) -> None:
         opened = show_comparison(*sides)
         assert opened.one_axis()
         for side in SIDES:
-            names = opened.page.locator(f"#{side}-figure .row-name").bounding_box()
+            names = box_of(opened.page.locator(f"#{side}-figure .row-name"))
             assert names["x"] + names["width"] <= opened.edges(side)[0]
-        opened.page.set_viewport_size({"width": 900, "height": 900})
-        opened.page.wait_for_timeout(150)
+        opened.resize(900)
         assert opened.one_axis()
 
 

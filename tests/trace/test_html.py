@@ -21,7 +21,7 @@ from tileops.trace import Table, Timeline
 from tileops.trace.export.html import export_html, render_html
 
 from . import synthetic
-from .opened import MINUS, MISSING, Opened, integer, lines_of, middle_of, spelled, tenths, wait_for
+from .opened import MINUS, MISSING, Opened, box_of, integer, lines_of, middle_of, spelled, tenths, wait_for
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The file
@@ -238,7 +238,7 @@ def test_zoom_and_pan_are_horizontal_only(show: Callable[..., Opened]) -> None:
     assert zoomed[1] < whole[1]
     panned = look(drag)
     assert panned[1] - panned[0] == pytest.approx(zoomed[1] - zoomed[0])
-    width = page.locator("#figure .nsewdrag").bounding_box()["width"]
+    width = box_of(page.locator("#figure .nsewdrag"))["width"]
     assert panned[0] - zoomed[0] == pytest.approx(100 / width * (zoomed[1] - zoomed[0]), rel=0.02)
     boxed = look(lambda: drag("Shift"))
     assert boxed[1] - boxed[0] == pytest.approx(100 / width * (panned[1] - panned[0]), rel=0.02)
@@ -369,7 +369,7 @@ def test_keys_move_along_the_tabs(show: Callable[..., Opened]) -> None:
         tab = page.locator("#tabs [aria-selected=true]")
         assert tab.get_attribute("data-position") == str(number)
         assert tab.evaluate("one => one === document.activeElement")
-        strip, box = page.locator("#tabs").bounding_box(), tab.bounding_box()
+        strip, box = box_of(page.locator("#tabs")), box_of(tab)
         assert strip["x"] <= box["x"]
         assert box["x"] + box["width"] <= strip["x"] + strip["width"]
 
@@ -410,7 +410,7 @@ def test_many_events_are_drawn_whole_on_the_canvas(show: Callable[..., Opened]) 
     assert len(drawn["bars"]) == len(timeline.slices)
     # Heads of arrows, and instants.
     assert drawn["fills"] == len(timeline.flows) + len(timeline.instants)
-    box = opened.page.locator("#figure .nsewdrag").bounding_box()
+    box = box_of(opened.page.locator("#figure .nsewdrag"))
     low, high = opened.range
     pixels = box["width"] / (high - low)
     np.testing.assert_allclose([x for x, _ in drawn["bars"]], (timeline.slices["start"] - low) * pixels, atol=1)
@@ -571,7 +571,7 @@ def test_nothing_to_show(show: Callable[..., Opened]) -> None:
     opened.open(5)  # one range of no length, one instant
     opened.settle()
     assert (opened.bars, opened.instants) == (1, 1)
-    width = opened.page.locator("#figure .barlayer .point path").bounding_box()["width"]
+    width = box_of(opened.page.locator("#figure .barlayer .point path"))["width"]
     assert width >= 0.9
     assert "duration\t0\t0.0" in opened.hover(*opened.place(900, "consumer", "main"))
 
@@ -594,7 +594,7 @@ def test_names_are_text_and_never_run(show: Callable[..., Opened]) -> None:
     assert texts("#alerts li") == wanted
     assert opened.bars == opened.instants == len(wanted)
     for at, row in enumerate(timeline.slices):
-        box = page.locator("#figure .row-name").nth(at).bounding_box()
+        box = box_of(page.locator("#figure .row-name").nth(at))
         opened.hover(opened.across(row.start + 200), box["y"] + 19)
         assert texts("#tooltip .what .name") == [wanted[at]]
         assert f"payload {integer(row.payload)}" in page.locator("#tooltip").inner_text()
@@ -625,9 +625,9 @@ def test_a_narrow_window_clips_nothing(show: Callable[..., Opened], width: int) 
     opened = show(timeline, width=width)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert opened.bars == len(timeline.slices.where(cta=0))
-    figure = opened.page.locator("#figure").bounding_box()
+    figure = box_of(opened.page.locator("#figure"))
     for name in opened.page.locator("#figure .row-name").all():
-        box = name.bounding_box()
+        box = box_of(name)
         assert figure["x"] <= box["x"]
         assert box["x"] + box["width"] <= figure["x"] + figure["width"]
         assert name.evaluate(
@@ -642,8 +642,8 @@ def test_the_figure_follows_the_window(show: Callable[..., Opened]) -> None:
         opened.page.set_viewport_size({"width": width, "height": 800})
         wait_for(opened.page, "Math.abs(tileops.figure.width - document.querySelector('#figure').clientWidth) < 1")
         opened.settle()
-        svg = opened.page.locator("#figure .main-svg").first.bounding_box()
-        assert svg["width"] == pytest.approx(opened.page.locator("#figure").bounding_box()["width"], abs=1)
+        svg = box_of(opened.page.locator("#figure .main-svg").first)
+        assert svg["width"] == pytest.approx(box_of(opened.page.locator("#figure"))["width"], abs=1)
         assert opened.bars == bars
 
 
@@ -655,7 +655,7 @@ def test_nested_ranges_are_stacked(show: Callable[..., Opened]) -> None:
     for row in timeline.slices.where(cta=0):
         text = opened.hover(*opened.place(middle_of(row), "main", "main", row.depth))
         assert text.startswith(f"{row.name}\n")
-    boxes = [bar.bounding_box() for bar in opened.page.locator("#figure .barlayer .point path").all()]
+    boxes = [box_of(bar) for bar in opened.page.locator("#figure .barlayer .point path").all()]
     assert all(lower["y"] >= upper["y"] + upper["height"] for upper, lower in pairwise(boxes))
 
 
@@ -806,8 +806,8 @@ def test_hover_on_the_map_tells_all_of_a_cta(show: Callable[..., Opened]) -> Non
         assert said[:7] + said[8:9] == wanted
         cut = "1 cut range of that name left out of the share."
         assert (cut in said) == (cta == 8)
-    strip = opened.page.locator("#map .sm-name").last.bounding_box()
-    left = opened.page.locator("#map .nsewdrag").bounding_box()["x"]
+    strip = box_of(opened.page.locator("#map .sm-name").last)
+    left = box_of(opened.page.locator("#map .nsewdrag"))["x"]
     text = opened.hover(left + 17, strip["y"] + strip["height"] / 2)
     assert text.startswith(f"CTA (0, 6) #30\nSM not known\nbegin\t{MISSING}\n")
     assert "Did not finish" in text
@@ -927,7 +927,7 @@ def test_the_map_zooms_and_pans_along_time_only(show: Callable[..., Opened]) -> 
     page.mouse.move(x - 80, y + 60, steps=4)
     page.mouse.up()
     panned = look()
-    width = page.locator("#map .nsewdrag").bounding_box()["width"]
+    width = box_of(page.locator("#map .nsewdrag"))["width"]
     assert panned[0] - near[0] == pytest.approx(80 / width * (near[1] - near[0]), rel=0.03)
     assert panned[1] - panned[0] == pytest.approx(near[1] - near[0])
     assert page.locator("#gpu-panel").is_visible()  # a drag that ends on a bar opens nothing
@@ -983,15 +983,15 @@ def test_the_map_in_a_narrow_window(show: Callable[..., Opened], width: int) -> 
     opened.open_map()
     opened.choose("Share of mma")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    card = page.locator("#gpu-card").bounding_box()
+    card = box_of(page.locator("#gpu-card"))
     for part in ("#gpu-colour", "#scale", "#gpu-fit", "#gpu-zoom-out", "#map"):
-        box = page.locator(part).bounding_box()
+        box = box_of(page.locator(part))
         assert card["x"] <= box["x"]
         assert box["x"] + box["width"] <= card["x"] + card["width"]
     row = list(timeline.ctas)[12]
     page.locator("#map").scroll_into_view_if_needed()
     assert opened.hover(*opened.map_place(row, lines_of(timeline))).startswith(f"CTA ({row.x}, {row.y}) #12\n")
-    tooltip = page.locator("#tooltip").bounding_box()
+    tooltip = box_of(page.locator("#tooltip"))
     assert tooltip["x"] >= 0
     assert tooltip["x"] + tooltip["width"] <= width
 
@@ -1004,6 +1004,7 @@ def test_the_map_follows_window_and_theme(show: Callable[..., Opened]) -> None:
     row, lines = list(timeline.ctas)[12], lines_of(timeline)
     light = opened.map_colours(opened.map_place(row, lines))
     page.emulate_media(color_scheme="dark")
+    wait_for(page, "tileops.gpu.map.dark")
     opened.settle_map()
     assert (opened.map_colours(opened.map_place(row, lines)) != light).any()
     assert "rgb(253, 231, 37)" in page.locator("#scale-ramp").evaluate("one => getComputedStyle(one).backgroundImage")

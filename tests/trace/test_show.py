@@ -27,6 +27,7 @@ from tileops.trace.export.html import export_html, headline, index, render_html,
 from tileops.trace.recording import Recording
 
 from . import synthetic
+from .opened import box_of
 
 LIBRARY = f"plotly-{get_plotlyjs_version()}.min.js"
 CDN = f"https://cdn.plot.ly/{LIBRARY}"
@@ -254,8 +255,8 @@ def test_a_notebook_shows_the_page_in_a_sandbox(go: Callable[..., Any], tmp_path
     page = go(notebook.as_uri())
     element = page.locator("iframe")
     assert element.get_attribute("sandbox") == "allow-scripts allow-downloads"
-    assert element.bounding_box()["height"] == 720
-    assert element.bounding_box()["width"] > 1200
+    assert box_of(element)["height"] == 720
+    assert box_of(element)["width"] > 1200
     frame = page.frame_locator("iframe")
     frame.locator("#figure .barlayer .point path").first.wait_for()
     assert frame.locator("#title").inner_text() == "gemm"
