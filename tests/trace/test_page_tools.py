@@ -17,7 +17,7 @@ import pytest
 from tileops.trace import Table, Timeline
 
 from . import synthetic
-from .opened import MINUS, MISSING, Opened, integer, lines_of, middle_of, number, spelled, tenths, wait_for
+from .opened import MINUS, MISSING, Opened, box_of, integer, lines_of, middle_of, number, spelled, tenths, wait_for
 
 Show = Callable[..., Opened]
 
@@ -56,7 +56,7 @@ def span_of(opened: Opened, key: str) -> tuple[float, float]:
 
 def cycles_a_pixel(opened: Opened) -> float:
     low, high = opened.range
-    return (high - low) / opened.page.locator("#figure .nsewdrag").bounding_box()["width"]
+    return (high - low) / box_of(opened.page.locator("#figure .nsewdrag"))["width"]
 
 
 def canvas_texts(opened: Opened) -> list[str]:
@@ -277,14 +277,14 @@ def test_the_crosshair_tells_the_time(show: Show) -> None:
             page.mouse.move(x, y)
             assert said.inner_text().endswith(" cycles" if key == "cycles" else " ns")
             assert number(said.inner_text()) == pytest.approx(value, abs=1.5 * pixel)
-            assert cross.bounding_box()["x"] == pytest.approx(x, abs=1.5)
-            box, figure = said.bounding_box(), page.locator("#figure").bounding_box()
+            assert box_of(cross)["x"] == pytest.approx(x, abs=1.5)
+            box, figure = box_of(said), box_of(page.locator("#figure"))
             assert figure["x"] <= box["x"]
             assert box["x"] + box["width"] <= figure["x"] + figure["width"]
     page.mouse.move(5, 5)
     assert not cross.is_visible()
     # Not over the rows' names.
-    page.mouse.move(page.locator("#figure").bounding_box()["x"] + 20, y)
+    page.mouse.move(box_of(page.locator("#figure"))["x"] + 20, y)
     assert not cross.is_visible()
 
 
@@ -293,11 +293,11 @@ def test_marks_stay_where_their_times_are(show: Show) -> None:
     page = opened.page
 
     def check() -> None:
-        band, points = page.locator("#figure .selection").bounding_box(), page.locator("#figure .marks .point")
+        band, points = box_of(page.locator("#figure .selection")), page.locator("#figure .marks .point")
         low, high = opened.range
         assert band["x"] == pytest.approx(opened.across(max(low, 3000)), abs=2.5)
         assert band["x"] + band["width"] == pytest.approx(opened.across(min(high, 5000)), abs=2.5)
-        assert points.nth(0).bounding_box()["x"] == pytest.approx(opened.across(4000), abs=2.5)
+        assert box_of(points.nth(0))["x"] == pytest.approx(opened.across(4000), abs=2.5)
         assert points.nth(1).is_visible() == (high >= 6000)
 
     check()
@@ -341,7 +341,7 @@ def test_the_minimap_moves_what_is_shown(show: Show) -> None:
     opened = show(synthetic.gemm((1, 1, 1), 60))
     page = opened.page
     whole = opened.range
-    box = page.locator("#minimap").bounding_box()
+    box = box_of(page.locator("#minimap"))
     y = box["y"] + box["height"] / 2
 
     def at(part: float) -> tuple[float, float]:
@@ -351,7 +351,7 @@ def test_the_minimap_moves_what_is_shown(show: Show) -> None:
         """What is shown, in parts of the whole; the minimap's window says the same."""
         opened.settle()
         low, high = ((end - whole[0]) / (whole[1] - whole[0]) for end in opened.range)
-        window = page.locator("#minimap .window").bounding_box()
+        window = box_of(page.locator("#minimap .window"))
         assert window["x"] == pytest.approx(at(low)[0], abs=2)
         assert window["x"] + window["width"] == pytest.approx(at(high)[0], abs=2)
         return low, high
@@ -614,7 +614,7 @@ def test_units(show: Show) -> None:
         ticks = page.locator("#figure .xtick text")
         assert ticks.count() > 3
         for tick in ticks.all():
-            box = tick.bounding_box()
+            box = box_of(tick)
             value = number(tick.text_content())
             assert box["x"] + box["width"] / 2 == pytest.approx(opened.across(value), abs=2)
         # Plotly's bars are there, and its tooltips say all units in any case.
@@ -732,7 +732,7 @@ def test_a_strip_of_three_thousand_ctas(show: Show) -> None:
     assert page.locator("#found").inner_text() == "3,000 CTAs"
     check(everything)
     # The wheel scrolls along; whatever is in sight has its tab.
-    box = strip.bounding_box()
+    box = box_of(strip)
     page.mouse.move(box["x"] + 200, box["y"] + 15)
     for _ in range(4):
         page.mouse.wheel(0, 9000)
@@ -742,7 +742,7 @@ def test_a_strip_of_three_thousand_ctas(show: Show) -> None:
     page.wait_for_selector("#tabs [data-position='2999']")
     check(everything)
     last = page.locator("#tabs [data-position='2999']")
-    box, tab = strip.bounding_box(), last.bounding_box()
+    box, tab = box_of(strip), box_of(last)
     assert box["x"] <= tab["x"]
     assert tab["x"] + tab["width"] <= box["x"] + box["width"]
     last.click()
@@ -769,7 +769,7 @@ def test_a_strip_of_three_thousand_ctas(show: Show) -> None:
     assert page.locator("#cta").inner_text() == "CTA (40, 41) #2500"
     page.locator("#filter").press("Escape")
     check(everything)
-    tab = page.locator("#tabs [aria-selected=true]").bounding_box()
+    tab = box_of(page.locator("#tabs [aria-selected=true]"))
     assert box["x"] <= tab["x"]
     assert tab["x"] + tab["width"] <= box["x"] + box["width"]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -857,6 +857,54 @@ def test_a_link_opens_the_same(show: Show) -> None:
     third.settle()
     assert third.page.evaluate("tileops.figure.chosen") == -1
     assert third.state() == {"cta": ["4"]}
+
+
+def test_a_link_opens_the_same_part_of_the_map(show: Show) -> None:
+    timeline = synthetic.waves()
+    opened = show(timeline)
+    page = opened.page
+    opened.open_map()
+    whole = opened.map_range
+    page.locator("#gpu-zoom-in").click()
+    opened.settle_map()
+    low, high = opened.map_range
+    assert high - low < 0.6 * (whole[1] - whole[0])
+    opened.choose(page.locator("#gpu-colour optgroup option").first.inner_text())
+    page.locator("#gpu-ruler").click()
+    box = box_of(page.locator("#map .nsewdrag"))
+    y = box["y"] + 5
+    opened.drag((box["x"] + 100, y), (box["x"] + 300, y))
+    assert {"view", "map", "map-ruler", "colour"} <= {*opened.state()}
+    said = page.locator("#map .marks .tape .said").inner_text()
+    fragment = opened.fragment()
+
+    def check(other: Opened) -> None:
+        wait_for(other.page, "Boolean(tileops.gpu.map.busy)")  # Plotly has come
+        other.settle_map()
+        assert other.map_range == pytest.approx((low, high), abs=1)
+        assert other.page.locator("#map .marks .tape .said").inner_text() == said
+        chosen = "one => one.selectedOptions[0].label"
+        colour = other.page.locator("#gpu-colour").evaluate(chosen)
+        assert colour == page.locator("#gpu-colour").evaluate(chosen) != "Duration"
+        assert other.alerts("#link") == ""
+
+    other = show(timeline, fragment=fragment)
+    check(other)
+    assert other.fragment() == fragment
+    # What a link says of the map waits until the map is opened.
+    later = show(timeline, fragment=fragment.replace("view=gpu&", ""))
+    assert later.page.locator("#gpu-panel").is_hidden()
+    later.open_map()
+    check(later)
+    # A plain link in an open page takes all of it back.
+    other.page.evaluate("location.hash = '#view=gpu'")
+    wait_for(other.page, "document.querySelector('#map .marks .tape').hidden")
+    other.settle_map()
+    assert other.map_range == pytest.approx(whole, abs=1)
+    assert "colour" not in other.state()
+    other.page.evaluate("location.hash = '#view=gpu&colour=nothing'")
+    other.page.wait_for_selector("#link .alert")
+    assert "colour=nothing" in other.alerts("#link")
 
 
 def test_a_link_says_what_of_it_is_wrong(show: Show) -> None:
@@ -1126,7 +1174,7 @@ def test_no_tool_is_clipped_in_a_narrow_window(show: Show, width: int) -> None:
 
     def check(card: str, *parts: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        outer = page.locator(card).bounding_box()
+        outer = box_of(page.locator(card))
         for part in parts:
             for one in page.locator(part).all():
                 box = one.bounding_box()
@@ -1163,7 +1211,7 @@ def test_no_tool_is_clipped_in_a_narrow_window(show: Show, width: int) -> None:
     assert [title for title in head if title in ("Range", "Count", "Mean")] == ["Range", "Count", "Mean"]
     page.keyboard.press("Escape")
     page.locator("#help-open").click()
-    box = page.locator("#help").bounding_box()
+    box = box_of(page.locator("#help"))
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width
     assert page.locator("#help").evaluate("one => one.scrollWidth <= one.clientWidth")

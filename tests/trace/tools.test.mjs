@@ -206,7 +206,8 @@ const HOSTILE = ["a&b=c#d%25%", "é数 🚀", "<img src=x onerror=alert(1)>", "+
 test("a state comes back from its hash", () => {
   const full = {
     view: "gpu", cta: 1023, span: [-40, 1234.5], selection: [0, 0.1], ruler: [7, 7], slice: 0, unit: "gpu",
-    find: HOSTILE.join(" "), payloads: true, hidden: HOSTILE, arrows: HOSTILE.map((name) => `${name}→x`),
+    find: HOSTILE.join(" "), payloads: true, map: [0, 12000], mapRuler: [3, 3], colour: HOSTILE[2], hidden: HOSTILE,
+    arrows: HOSTILE.map((name) => `${name}→x`),
   };
   for (const state of [initial(), full, { ...initial(), cta: 0, unit: "ns", ruler: [-5, 900_000_000_000] }]) {
     const text = formatHash(state);
@@ -231,7 +232,8 @@ test("any state comes back", () => {
     const state = {
       view: next() < 0.5 ? "cta" : "gpu", cta: Math.floor(next() * 1e6), span: pair(), selection: pair(), ruler: pair(),
       slice: next() < 0.5 ? null : Math.floor(next() * 1e4), unit: UNITS[Math.floor(next() * 3)][0],
-      find: some().join("/"), payloads: next() < 0.5, hidden: some(), arrows: some(),
+      find: some().join("/"), payloads: next() < 0.5, map: pair(), mapRuler: pair(), colour: some().join("/"),
+      hidden: some(), arrows: some(),
     };
     assert.deepEqual(parseHash(formatHash(state)), { state, wrong: [] });
   }
@@ -241,7 +243,7 @@ test("the parts of a hash that say nothing are named, and change nothing", () =>
   for (const part of [
     "cta=-1", "cta=1.5", "cta=", "cta=1e3", "cta=9999999999999999", "slice=x", "view=map", "unit=s", "labels=no",
     "span=5", "span=5_5", "span=1_2_3", "span=a_b", "span=NaN_1", "span=1_Infinity", `span=1_${"9".repeat(400)}`,
-    "span=1e3_2e3", "selection=7_7", "__proto__=1", "constructor=x", "toString=", "x=", "CTA=1",
+    "span=1e3_2e3", "selection=7_7", "map=5_5", "map-ruler=x", "mapRuler=1_2", "colour=", "__proto__=1", "constructor=x", "toString=", "x=", "CTA=1",
   ]) {
     const { state, wrong } = parseHash(`#${part}`);
     assert.deepEqual(state, initial(), part);

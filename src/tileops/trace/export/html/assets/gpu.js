@@ -13,16 +13,21 @@ export class GpuPanel {
    * @param {import("./recording.js").Recording} recording
    * @param {(position: number) => string} nameOf a CTA
    * @param {(position: number) => void} onOpen
+   * @param {() => void} onChanged called when other times are shown, measured or coloured
    */
-  constructor(recording, nameOf, onOpen) {
+  constructor(recording, nameOf, onOpen, onChanged) {
     this.recording = recording;
     this.nameOf = nameOf;
+    this.onChanged = onChanged;
     const { columns, head } = recording;
     const axisError = head.axisError;
     const point = this.point.bind(this);
     this.map = new GpuMap(byId("map"), columns, axisError, nameOf, point, onOpen);
-    this.marks = new Marks(this.map, { snap: (x, y) => this.map.edgeNear(x, y), onSelect() {}, onRuler() {} });
-    this.map.onMoved = () => this.marks.place();
+    this.marks = new Marks(this.map, { snap: (x, y) => this.map.edgeNear(x, y), onSelect() {}, onRuler: onChanged });
+    this.map.onMoved = () => {
+      this.marks.place();
+      onChanged();
+    };
     this.durations = durations(columns);
     /** @type {string[]} */
     this.names = [...new Set(head.ranges.map((/** @type {any} */ [, name]) => String(name)))];
@@ -38,6 +43,22 @@ export class GpuPanel {
   show(position) {
     this.map.current = position;
     this.map.render();
+  }
+
+  /**
+   * What is shown, as the page's address has it.
+   * @returns {Pick<import("./hash.js").State, "map" | "mapRuler" | "colour">}
+   */
+  get state() {
+    return { map: this.map.span, mapRuler: this.marks.ruler, colour: this.chosen ?? "" };
+  }
+
+  /** Shows what an address says, from the next drawing on. @param {import("./hash.js").State} state */
+  restore(state) {
+    this.map.span = state.map;
+    this.marks.measure(state.mapRuler);
+    byId("gpu-colour").value = state.colour === "" ? "" : String(this.names.indexOf(state.colour));
+    this.recolour();
   }
 
   /** Draws in another theme. */
@@ -204,7 +225,10 @@ export class GpuPanel {
   // Input -------------------------------------------------------------------------------------------------------------
 
   listen() {
-    byId("gpu-colour").addEventListener("change", () => this.recolour());
+    byId("gpu-colour").addEventListener("change", () => {
+      this.recolour();
+      this.onChanged();
+    });
     byId("gpu-fit").addEventListener("click", () => this.map.fit());
     byId("gpu-zoom-in").addEventListener("click", () => this.map.zoom(0.5));
     byId("gpu-zoom-out").addEventListener("click", () => this.map.zoom(2));
@@ -222,5 +246,6 @@ export class GpuPanel {
   /** Takes back what was measured. */
   clear() {
     this.marks.measure(null);
+    this.onChanged();
   }
 }

@@ -11,6 +11,9 @@
  * @property {string} unit of the axis
  * @property {string} find text of the search
  * @property {boolean} payloads whether labels have them
+ * @property {[number, number] | null} map span that the map shows, in ns; null is all
+ * @property {[number, number] | null} mapRuler in ns
+ * @property {string} colour the range whose share the map's colours stand for; empty for durations
  * @property {string[]} hidden names
  * @property {string[]} arrows that are hidden, "src→dst"
  */
@@ -19,25 +22,29 @@
 export function initial() {
   return {
     view: "cta", cta: null, span: null, selection: null, ruler: null, slice: null, unit: "cycles", find: "",
-    payloads: false, hidden: [], arrows: [],
+    payloads: false, map: null, mapRuler: null, colour: "", hidden: [], arrows: [],
   };
 }
 
-const SPANS = /** @type {const} */ (["span", "selection", "ruler"]);
+/** Spans of the state, and what the address calls them. */
+const SPANS = /** @type {const} */ ([
+  ["span", "span"], ["selection", "selection"], ["ruler", "ruler"], ["map", "map"], ["mapRuler", "map-ruler"],
+]);
 
 /** @param {State} state */
 export function formatHash(state) {
   const parts = new URLSearchParams();
   if (state.view === "gpu") parts.set("view", "gpu");
   if (state.cta !== null) parts.set("cta", String(state.cta));
-  for (const key of SPANS) {
+  for (const [key, name] of SPANS) {
     const span = state[key];
-    if (span) parts.set(key, span.map((value) => String(Math.round(10 * value) / 10)).join("_"));
+    if (span) parts.set(name, span.map((value) => String(Math.round(10 * value) / 10)).join("_"));
   }
   if (state.slice !== null) parts.set("slice", String(state.slice));
   if (state.unit !== "cycles") parts.set("unit", state.unit);
   if (state.find) parts.set("find", state.find);
   if (state.payloads) parts.set("labels", "payload");
+  if (state.colour) parts.set("colour", state.colour);
   state.hidden.forEach((name) => parts.append("hide", name));
   state.arrows.forEach((edge) => parts.append("hide-arrows", edge));
   return parts.toString();
@@ -67,15 +74,16 @@ function take(state, key, value) {
   else if (key === "unit" && ["cycles", "ns", "gpu"].includes(value)) state.unit = value;
   else if (key === "find") state.find = value;
   else if (key === "labels" && value === "payload") state.payloads = true;
+  else if (key === "colour" && value) state.colour = value;
   else if (key === "hide") state.hidden.push(value);
   else if (key === "hide-arrows") state.arrows.push(value);
   else {
-    const name = SPANS.find((one) => one === key);
+    const [found] = SPANS.find(([, name]) => name === key) ?? [];
     const span = /^(-?\d{1,15}(?:\.\d+)?)_(-?\d{1,15}(?:\.\d+)?)$/.exec(value);
-    if (!name || !span) return false;
+    if (!found || !span) return false;
     const ends = [Number(span[1]), Number(span[2])].sort((a, b) => a - b);
-    if (ends[0] === ends[1] && name !== "ruler") return false;
-    state[name] = [ends[0], ends[1]];
+    if (ends[0] === ends[1] && found !== "ruler" && found !== "mapRuler") return false;
+    state[found] = [ends[0], ends[1]];
   }
   return true;
 }

@@ -92,6 +92,10 @@ class Page {
     const edges = this.head.edges.map((edge) => edge.join("→"));
     wrong.push(...state.hidden.filter((name) => !names.has(name)).map((name) => `hide=${name}`));
     wrong.push(...state.arrows.filter((edge) => !edges.includes(edge)).map((edge) => `hide-arrows=${edge}`));
+    if (state.colour && ![...ranges].some(([, name]) => name === state.colour)) {
+      wrong.push(`colour=${state.colour}`);
+      state.colour = "";
+    }
     this.hidden.names = new Set(state.hidden.filter((name) => names.has(name)));
     this.hidden.edges = new Set([...edges.keys()].filter((edge) => state.arrows.includes(edges[edge])));
     byId("search").value = state.find;
@@ -107,6 +111,7 @@ class Page {
     this.choose(known ? /** @type {number} */ (state.slice) : -1);
     this.select(state.selection);
     this.measure(state.ruler);
+    this.gpu?.restore(this.state);
     if (state.view === "gpu") this.openGpu();
     this.restoring = false;
     // An address that says something says what is shown; one that says nothing stays short.
@@ -129,6 +134,7 @@ class Page {
     const { head, hidden, state } = this;
     state.cta = this.recording.cta(this.position).number;
     state.span = this.figure.span;
+    if (this.gpu) Object.assign(state, this.gpu.state);
     state.hidden = [...hidden.names].sort();
     state.arrows = [...hidden.edges].map((edge) => head.edges[edge].join("→"));
     const hash = formatHash(state);
@@ -171,11 +177,11 @@ class Page {
   openGpu() {
     this.show("gpu");
     // Most of whom open a page look at a CTA or two: what the map needs is made when it is asked for.
-    this.gpu ??= new GpuPanel(
-      this.recording,
-      (position) => this.nameOf(position),
-      (position) => this.openFromGpu(position),
-    );
+    if (!this.gpu) {
+      const open = (/** @type {number} */ position) => this.openFromGpu(position);
+      this.gpu = new GpuPanel(this.recording, (position) => this.nameOf(position), open, () => this.changed());
+      this.gpu.restore(this.state);
+    }
     this.gpu.show(this.position);
   }
 
@@ -505,7 +511,10 @@ try {
   await frame();
   await frame();
   page.drawn = performance.now();
-  if (await loadLibrary()) page.figure.render();
+  if (await loadLibrary()) {
+    page.figure.render();
+    page.gpu?.map.render(); // open already where the address said so
+  }
   page.complete = performance.now();
   document.documentElement.dataset.ready = "true";
 } catch (error) {
