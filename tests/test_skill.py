@@ -219,6 +219,7 @@ def test_thresholds_are_those_of_the_diagnosis():
     assert f"less than {diagnosis.WAITED.strong:.0%}" in text
     assert f"{diagnosis.LAUNCHING.weak} times" in text
     assert f"from {diagnosis.LAUNCHING.strong} times" in text
+    assert f"{diagnosis.EXPLAINED:.0%} of the time that the GPU was idle" in text
     assert f"{diagnosis.BEYOND:.0%} of the memory's peak" in text
     assert f"{diagnosis.SCATTER.strong:.0%} of the median" in text
     assert f"over {diagnosis.SCATTER.weak:.0%}" in text

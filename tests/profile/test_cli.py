@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tileops.cli.main import main
 from tileops.cli.profile import _unprofiled
+from tileops.profile import read_trace
 
 from .kineto import Maker
 
@@ -58,8 +63,8 @@ def test_read(trace, capsys, tmp_path):
 def test_reading_says_that_the_program_is_a_placeholder(trace, capsys):
     assert main(["profile", "read", trace, "--json"]) == 0
     (verdict,) = json.loads(capsys.readouterr().out)["figures"]["verdicts"]
-    assert "module:function" in verdict["command"]
-    assert "`module:function` is a placeholder" in verdict["next_step"]
+    # Of a trace from elsewhere no program is known: there is the trace itself, or a placeholder.
+    assert verdict["command"] == f"tileops profile read {trace} --of kernel_a --flops N --bytes N"
 
 
 def test_nothing_is_cut_on_the_way_to_a_pipe(trace, capsys):
@@ -121,7 +126,13 @@ def test_peaks(capsys):
     sheets = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasheets"]}
     assert sheets["H200 SXM"]["bandwidth"] == 4800
     assert main(["profile", "peaks", "--list"]) == 0
-    assert "RTX 5090" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "RTX 5090" in printed
+    # Figures are never cut.
+    assert "…" not in printed
+    for sheet in sheets.values():
+        for rate in sheet["matrix"].values():
+            assert f"{rate:,g}" in printed
 
 
 def test_a_script(tmp_path, capsys):
@@ -188,7 +199,18 @@ def test_help_has_an_example(what, capsys):
     assert f"tileops profile {' '.join(what)}".strip() in capsys.readouterr().out.split("example")[1]
 
 
-@pytest.mark.parametrize("arguments", [["read"], ["read", "a", "--no-such"], ["compare", "a"], ["m:f", "--no-such"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["read"],
+        ["read", "a", "--no-such"],
+        ["read", "a", "--of", "b"],
+        ["read", "a", "--flops", "1"],
+        ["read", "a", "--dtype", "float16"],
+        ["compare", "a"],
+        ["m:f", "--no-such"],
+    ],
+)
 def test_wrong_arguments(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["profile", *arguments])
@@ -205,8 +227,104 @@ def test_a_script_with_a_profiler_of_its_own_is_refused(tmp_path):
     script = tmp_path / "profiled.py"
     script.write_text("import torch\nwith torch.profiler.profile():\n    torch.ones(8) + 1\nprint('done')\n")
     done = subprocess.run(
-        [sys.executable, "-m", "tileops", "profile", str(script)], capture_output=True, text=True, timeout=240
-    )
+        [sys.executable, "-m", "tileops", "profile", str(script)], capture_output=True, text=True, timeout=240,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "done" in done.stdout
     assert "the profiled code runs torch.profiler itself" in done.stderr
+    assert not list(tmp_path.glob("tileops-profile-*"))
+
+
+def test_what_stands_behind_two_dashes_is_the_scripts(tmp_path, capsys):
+    script = tmp_path / "work.py"
+    script.write_text(SCRIPT)
+    options = ["--output", "theirs", "--json", "-h", "--memory"]
+    assert main(["profile", str(script), "--own", "--output", str(tmp_path / "ours"), "--", *options]) == 0
+    assert f"out {['--own', *options]}" in capsys.readouterr().out
+    assert (tmp_path / "ours" / "report.json").exists()
+
+
+def test_a_script_that_changes_the_folder_changes_no_other_path(tmp_path, capsys, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    script = tmp_path / "work.py"
+    script.write_text(SCRIPT + f"\nimport os\nos.chdir({str(tmp_path / 'elsewhere')!r})\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main(["profile", "work.py", "--output", "out", "--tensorboard", "logs"]) == 0
+    assert Path.cwd() == tmp_path
+    assert (tmp_path / "out" / "report.html").exists()
+    (log,) = (tmp_path / "logs").iterdir()
+    assert log.name.endswith(".pt.trace.json.gz")
+    assert str(log.relative_to(tmp_path)) in capsys.readouterr().out
+    assert any(name == "aten::mm" for name in read_trace(log).names)
+    # Saved, the recorded trace is gone from where it was.
+    assert list(tmp_path.glob("tileops-profile-*")) == []
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path, capsys):
+    script = tmp_path / "work.py"
+    script.write_text("print('it ran')\n")
+    for what in (str(script), f"{script}:f"):
+        assert main(["profile", what, "--output", str(script / "below")]) == 2
+        printed = capsys.readouterr()
+        assert "cannot be written" in printed.err
+        assert "it ran" not in printed.out
+
+
+def test_how_a_script_ended(tmp_path, capsys):
+    script = tmp_path / "work.py"
+    for end, said in (("'no such data'", "The script ended with 'no such data'."), ("3", "ended with status 3.")):
+        script.write_text(SCRIPT + f"\nsys.exit({end})\n")
+        assert main(["profile", str(script)]) == 2
+        printed = capsys.readouterr()
+        assert said in printed.out
+        assert ("no such data" in printed.err) == (end != "3")
+    script.write_text(SCRIPT + "\nsys.exit(0)\n")
+    assert main(["profile", str(script)]) == 0
+
+
+def test_ctrl_c_ends_a_script_and_reports_on_it(tmp_path):
+    script = tmp_path / "endless.py"
+    script.write_text(
+        "import signal, sys, time, torch\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background\n"
+        "torch.ones(8, 8) @ torch.ones(8, 8)\n"
+        "print('ready', file=sys.stderr, flush=True)\n"
+        "while True:\n    time.sleep(0.05)\n"
+    )
+    command = [sys.executable, "-m", "tileops", "profile", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith("ready"):
+                break
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=240)
+    assert process.returncode == 130
+    assert "The script was interrupted" in printed
+    assert "aten::mm" in printed
+
+
+def test_a_script_with_the_line_ends_of_windows(tmp_path, capsys):
+    script = tmp_path / "work.py"
+    script.write_bytes(SCRIPT.replace("\n", "\r\n").encode())
+    assert main(["profile", str(script)]) == 0
+    assert "aten::mm" in capsys.readouterr().out
+
+
+def test_messages_do_not_steer_the_terminal(tmp_path, capsys):
+    assert main(["profile", "read", str(tmp_path / "a\x1b[31mb.json")]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_building_the_candidates_is_timed_apart(tmp_path, capsys):
+    (tmp_path / "slow.py").write_text("import time\ndef work():\n    time.sleep(0.5)\n    return {'a': lambda: None}\n")
+    assert main(["profile", f"{tmp_path}/slow.py:work", "--json", "--repeats", "5"]) == 0
+    setup = dict(json.loads(capsys.readouterr().out)["figures"]["setup"])
+    assert re.match(r"(50\d|5[1-9]\d|[6-9]\d\d) ms|\d+\.\d+ s", setup[f"{tmp_path}/slow.py:work itself"])
+
+
+@pytest.mark.parametrize("what", ["module:", ":function", ":"])
+def test_names_of_functions(what, capsys):
+    assert main(["profile", what]) == 2
+    assert "names no function" in capsys.readouterr().err

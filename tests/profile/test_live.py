@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileops.profile import ProfiledLoop, ProfileError, profile, read_trace, report_on
@@ -92,12 +92,58 @@ def test_saving(compared, tmp_path):
         ({"a": int}, {"flops": -1}, "above 0"),
         ({"a": int}, {"flops": {"b": 1}}, "no candidate"),
         ({"a": int}, {"bytes_moved": float("nan")}, "above 0"),
+        ({"a": int}, {"flops": "many"}, "flops of 'a' is 'many': it must be a number"),
+        ({"a": int}, {"flops": {"a": [1]}}, "must be a number"),
+        ({"a": int}, {"flops": 10**400}, "must be a number"),
+        ({"a": int}, {"flops": {1: 2, "b": 3}}, "'b', 1, which is no candidate"),
+        ({"a": int}, {"repeats": 2.5}, "repeats is 2.5: it must be a whole number"),
+        ({"a": int}, {"warmup": "3"}, "warmup is '3'"),
+        ({"a": int}, {"dtype": "float17"}, "dtype is 'float17', which is no type"),
+        ({"a": int}, {"dtype": 16}, "which is no type"),
+        ({"\ud800": int}, {}, "no UTF-8"),
         ({"a": lambda: 1 / 0}, {}, "candidate 'a' failed: ZeroDivisionError"),
     ],
 )
 def test_mistakes(given, options, said):
     with pytest.raises(ProfileError, match=said):
         profile(given, **options)
+
+
+async def coroutine() -> None:
+    torch.ones(3)
+
+
+def generator():
+    yield torch.ones(3)
+
+
+async def asynchronous_generator():
+    yield torch.ones(3)
+
+
+@pytest.mark.parametrize("work", [coroutine, lambda: coroutine(), generator, asynchronous_generator])
+@pytest.mark.filterwarnings("error")
+def test_work_that_a_call_only_prepares_is_refused(work):
+    with pytest.raises(ProfileError, match=r"candidate 'a': it returns an? .* leaves the work to be done"):
+        profile({"a": work})
+
+
+def test_a_type_that_nobody_gave_is_said_to_be_assumed():
+    setup = dict(profile({"a": int}, repeats=1, warmup=1).setup)
+    assert setup["type"].startswith("float16, assumed")
+    assert dict(profile({"a": int}, repeats=1, warmup=1, dtype=torch.bfloat16).setup)["type"] == "bfloat16"
+
+
+def test_a_label_of_the_candidates_own_name_inside_it_is_no_further_call():
+    def forward_pass() -> None:
+        with torch.profiler.record_function("forward_pass"):
+            torch.ones(3)
+
+    def both() -> None:
+        forward_pass()
+
+    report = profile({"forward_pass": forward_pass, "both": both}, repeats=6)
+    assert [candidate.cpu.count for candidate in report.candidates] in ([6, 6], [5, 6], [6, 5], [5, 5])
 
 
 def test_running_out_of_memory_is_a_finding():
@@ -164,7 +210,7 @@ def test_flops_that_nobody_can_count():
     assert count_flops(lambda: torch.ones(4) + 1) == (None, "")
     found, said = count_flops(lambda: torch.ones(4, 5) @ torch.ones(5, 6))
     assert found == 2 * 4 * 5 * 6
-    assert said.startswith("PyTorch's flop counter")
+    assert said.startswith("PyTorch's flop counter counted 240 operations")
 
 
 def test_tilelangs_analyzer_counts_gemms():
@@ -347,7 +393,8 @@ def test_a_module_load_inside_is_not_ranked(tmp_path):
     maker.call("cuModuleLoadData", 3005, 4)
     maker.call("cuModuleLoadData", 3600, 4)  # between the calls: none of the work's business
     candidate, figures = measured(maker, tmp_path)
-    assert figures.doubts == ("module load fell inside the measured calls: cuModuleLoadData, 1 times.",)
+    assert figures.doubts == ("module load fell inside the measured calls: cuModuleLoadData, once.",)
+    assert figures.cold
     assert candidate.rank is None
     ranked = candidates._ranked([candidate, replace(measured(calls(), tmp_path)[0], name="other")])
     assert [entry.rank for entry in ranked] == [None, 1]
@@ -355,8 +402,12 @@ def test_a_module_load_inside_is_not_ranked(tmp_path):
 
 def test_own_waits_are_not_the_works(tmp_path):
     from tileops.profile.structure import analyze
+    from tileops.profile.structure.own import without_own
 
-    found = candidates._without_own(analyze(calls().trace(tmp_path)))
+    trace = calls().trace(tmp_path)
+    # A live report and one on its trace later leave out the same.
+    assert "tileops: " not in str(report_on(trace))
+    found = without_own(analyze(trace))
     assert found.syncs == []
     assert [label.path for label in found.labels] == [("work",)]
 
@@ -387,6 +438,56 @@ def test_what_no_activity_means(monkeypatch, tmp_path):
 def test_ceilings_need_a_gpu():
     with pytest.raises(ProfileError, match="needs a GPU"):
         ceilings.measure(this_device())
+
+
+def test_ceilings_from_times(monkeypatch):
+    """1 ms for everything: a copy of 1 GiB reads and writes it, a product has 2·8192³ operations."""
+    monkeypatch.setattr(ceilings, "_copy", lambda: None)
+    monkeypatch.setattr(ceilings, "_best", lambda device, work: 1e6)
+
+    def product(name: str) -> None:
+        if name == "float8_e4m3fn":
+            raise RuntimeError("this GPU has none")
+
+    monkeypatch.setattr(ceilings, "_product", product)
+    found = ceilings.measure(GPU)
+    assert found["bandwidth"] == pytest.approx(2 * 2**30 / 1e-3 / 1e9)
+    assert found["matrix:float16"] == found["vector:float32"] == pytest.approx(2 * 8192**3 / 1e-3 / 1e12)
+    assert set(found) == {"bandwidth", "matrix:float16", "matrix:bfloat16", "vector:float32"}
+
+
+def test_the_l2_cache_is_emptied_before_each_call(monkeypatch):
+    done: list[str] = []
+    monkeypatch.setattr(candidates, "_flusher", lambda device: lambda: done.append("flush"))
+    monkeypatch.setattr(Device, "wait", lambda self: None)
+    work = {"a": lambda: done.append("a"), "b": lambda: done.append("b")}
+    candidates._profiled(work, GPU, 2, True, False, False, [])
+    assert done == ["flush", "a", "flush", "b", "flush", "b", "flush", "a"]
+    done.clear()
+    candidates._profiled(work, GPU, 1, False, False, False, [])
+    assert done == ["a", "b"]
+
+
+def test_a_replays_time_is_the_median_of_its_rounds(monkeypatch):
+    class Graph:
+        def replay(self) -> None:
+            pass
+
+    rounds = iter([100.0] * 9 + [200.0] * 9 + [150.0, 9e9])
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph: contextlib.nullcontext())
+    monkeypatch.setattr(Device, "wait", lambda self: None)
+    monkeypatch.setattr(Device, "time", lambda self, work, calls: next(rounds))
+
+    def uncapturable() -> None:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    missing: list[str] = []
+    warmed = dict.fromkeys(("a", "b"), Warmup(1e9, 12, True, 1e5))
+    assert candidates._replayed({"b": uncapturable, "a": int}, warmed, GPU, missing) == {"a": 175.0}
+    assert missing == [
+        "b cannot be captured in a CUDA graph: operation not permitted when stream is capturing",
+    ]
 
 
 def test_ceilings_are_kept(tmp_path, monkeypatch):
@@ -472,6 +573,31 @@ def test_a_snapshot_is_left_after_running_out_of_memory(monkeypatch, tmp_path):
     assert "memory_snapshot.pickle" in {Path(path).name for path in report.save(str(tmp_path / "out"))}
 
 
+def test_a_loop_leaves_a_snapshot_after_running_out_of_memory(monkeypatch, tmp_path):
+    from pathlib import Path
+
+    from tileops.profile.live import loops, recording
+
+    class Allocator:
+        def _record_memory_history(self, **options):
+            pass
+
+        def _dump_snapshot(self, path):
+            Path(path).write_bytes(b"snapshot")
+
+    monkeypatch.setattr(recording, "_allocator", Allocator)
+    monkeypatch.setattr(loops, "this_device", lambda: GPU)
+    with contextlib.suppress(torch.cuda.OutOfMemoryError):
+        with ProfiledLoop(str(tmp_path), wait=0, warmup=1, active=5, memory=True) as loop:
+            for number in range(5):
+                if number == 3:
+                    raise torch.cuda.OutOfMemoryError("no more")
+                torch.ones(100)
+                loop.step()
+    assert (tmp_path / "memory_snapshot.pickle").read_bytes() == b"snapshot"
+    assert str(tmp_path / "memory_snapshot.pickle") in loop.report().files
+
+
 def allocations(maker: Maker, sizes: list[tuple[float, int, int]], **arguments) -> None:
     for at, size, address in sizes:
         maker.events.append(
@@ -514,6 +640,7 @@ def test_memory_that_grows(tmp_path):
     assert growth.label == "ProfilerStep"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 9)), min_size=1, max_size=40))
 def test_what_is_held_at_the_peak_adds_up(tmp_path_factory, wanted):
     live: dict[int, int] = {}

@@ -56,6 +56,10 @@ def test_the_table_fits_itself():
         if "float8" in gpu.matrix:
             assert gpu.matrix["float8"] / gpu.matrix["float16"] == pytest.approx(2, rel=0.03), gpu.name
         assert gpu.matrix["float16"] > 1.5 * gpu.vector["float32"]
+        assert gpu.vector.get("float64", 0) < gpu.vector["float32"]
+        assert gpu.vector.get("float16", gpu.vector["float32"]) / gpu.vector["float32"] in (
+            pytest.approx(1, rel=0.01), pytest.approx(2, rel=0.01), pytest.approx(4, rel=0.01),
+        ), gpu.name  # fmt: skip
         assert 500 < gpu.bandwidth < 10_000
 
 
@@ -70,7 +74,7 @@ def test_types():
 def test_ceilings():
     h200 = ceilings("NVIDIA H200", torch_name := "bfloat16")
     assert (h200.gpu, h200.dtype) == ("H200 SXM", torch_name)
-    assert (h200.bandwidth, h200.matrix, h200.vector) == (4800.0, 989.5, 67.0)
+    assert (h200.bandwidth, h200.matrix, h200.vector) == (4800.0, 989.5, 133.8)
     assert h200.measured == frozenset()
     assert "datasheet (2024)" in h200.source
     assert "sparsity" in h200.source
@@ -79,15 +83,23 @@ def test_ceilings():
     assert ceilings("NVIDIA H200", "tf32").matrix == 494.5
     assert ceilings("NVIDIA A100-SXM4-40GB", "bfloat16").vector == 39.0
     assert ceilings("NVIDIA L40S", "float64").vector is None
+    # What computes at another rate than float32 has not float32's.
+    for kind in ("int8", "int32", "int64", "complex64", "odd"):
+        assert ceilings("NVIDIA H200", kind, {"vector:float32": 50.0}).vector is None
+    assert ceilings("NVIDIA B200", "int8").matrix == 4500.0
     assert ceilings("NVIDIA H200", "float8_e5m2").matrix == 1979.0
 
 
 def test_what_was_measured_comes_first():
     measured = {"bandwidth": 4300.0, "matrix:float16": 790.0}
     found = ceilings("NVIDIA H200", "bfloat16", measured)
-    assert (found.bandwidth, found.matrix, found.vector) == (4300.0, 790.0, 67.0)
+    assert (found.bandwidth, found.matrix, found.vector) == (4300.0, 790.0, 133.8)
     assert found.measured == {"bandwidth", "matrix"}
-    assert found.limits == {"bandwidth": 4800.0, "matrix": 989.5, "vector": 67.0}
+    assert found.limits == {"bandwidth": 4800.0, "matrix": 989.5, "vector": 133.8}
+    # A measured float32 rate is no ceiling of a type that the sheet gives another rate.
+    slow = {"vector:float32": 50.0}
+    assert [ceilings("NVIDIA H200", kind, slow).vector for kind in ("float32", "tf32", "float16")] == [50, 50, 133.8]
+    assert ceilings("NVIDIA L40S", "float16", slow).vector == ceilings("NVIDIA Thing", "float16", slow).vector == 50
     assert ceilings("NVIDIA H200", "float8", measured).measured == {"bandwidth"}
 
 

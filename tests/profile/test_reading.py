@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tileops.profile import report_on
 from tileops.profile.columns import KERNEL, LABEL, OP, RUNTIME, UNKNOWN
 from tileops.profile.errors import ProfileError
 from tileops.profile.reading import cutting, read_trace, source
@@ -191,7 +192,7 @@ def test_a_broken_event_costs_no_other(tmp_path, broken, compress):
         path.write_bytes(gzip.compress(content) if compress else content)
         trace = read_trace(path)
         assert len(trace.events) == 99, place
-        assert trace.missing == ["1 event is no JSON and left out."]
+        assert trace.missing == ["1 event is no JSON, and left out."]
         assert trace.device_name() == "NVIDIA H200"
 
 
@@ -218,7 +219,7 @@ def test_values_of_other_types(tmp_path):
     call, kernel = trace.events
     assert (call["correlation"], call["stream"], call["device"], call["external"]) == (77, UNKNOWN, UNKNOWN, 3)
     assert kernel["begin"] == 12500
-    assert trace.missing[0] == "2 events have no usable time and left out."
+    assert trace.missing[0] == "2 events have no usable time: left out."
 
 
 @settings(max_examples=150, deadline=None)
@@ -261,7 +262,7 @@ def test_cut_off_gzip_says_so(tmp_path):
         (b'{"traceEvents": []}', "nothing to report on"),
         (b"[]", "nothing to report on"),
         (b'{"traceEvents": [{"ph": "M", "name": "x"}]}', "nothing to report on"),
-        (gzip.compress(b"")[:10], "cut off"),
+        (gzip.compress(b"", mtime=0)[:10], "cut off"),
     ],
 )
 def test_files_that_are_no_trace(tmp_path, content, said):
@@ -366,3 +367,51 @@ def test_columns_are_in_order(tmp_path):
     assert (np.diff(events["begin"]) >= 0).all()
     same = events[events["begin"] == 10_000]
     assert (np.diff(same["duration"]) <= 0).all()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["kernel", "cpu_op", "user_annotation", "[memory]"]),
+            st.one_of(st.integers(0, 10**4), st.floats(allow_nan=True), st.sampled_from([9.1e15, -9e15, 1e300, "NaN"])),
+            st.one_of(st.integers(0, 10**4), st.floats(allow_nan=True), st.sampled_from([1e15, 4e12, -1])),
+        ),
+        min_size=1, max_size=12,
+    )
+)  # fmt: skip
+@settings(deadline=None, max_examples=60)
+def test_times_beyond_all_bounds_overflow_nowhere(tmp_path_factory, wanted):
+    """A report on whatever is left says nothing negative."""
+    events = [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": 5}]
+    for cat, ts, dur in wanted:
+        if cat == "[memory]":
+            events.append(
+                {"ph": "i", "name": cat, "pid": 1, "tid": 1, "ts": ts, "args": {"Bytes": 8, "Device Type": 0}}
+            )
+        else:
+            events.append({"ph": "X", "cat": cat, "name": "x", "pid": 0, "tid": 7, "ts": ts, "dur": dur})
+    path = tmp_path_factory.mktemp("trace") / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    trace = read_trace(path)
+    found = trace.events
+    ends = [int(event["begin"]) + int(event["duration"]) for event in found]
+    assert (found["begin"] + found["duration"]).tolist() == ends
+    assert max(ends) - int(found["begin"].min()) < 2**63
+    structure = report_on(trace).structure
+    for entry in structure.sharing:
+        assert 0 <= entry.gpu_ns <= entry.wall_ns
+    assert all(row.self_cpu_ns >= 0 and (row.self_cuda_ns or 0) >= 0 for row in structure.table)
+    assert all(gaps.idle_ns >= 0 for gaps in structure.gaps)
+
+
+def test_what_ran_on_a_gpu_without_a_number(tmp_path):
+    """The process stands for it where the arguments do not have it; one that is no GPU's stays unknown."""
+    event = {"ph": "X", "cat": "kernel", "name": "x", "tid": 7, "ts": 1, "dur": 5}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [event | {"pid": pid} for pid in (3, "GPU", 4021, -1)]}))
+    trace = read_trace(path)
+    assert sorted(trace.events["device"].tolist()) == [UNKNOWN, UNKNOWN, UNKNOWN, 3]
+    text = str(report_on(trace))
+    assert "GPU 3" in text
+    assert "GPU -1" not in text
+    assert "the GPU without a number" in text

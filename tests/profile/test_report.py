@@ -29,7 +29,11 @@ from tileops.profile.report.units import duration, share, size
 
 from .kineto import Maker
 
-HOSTILE = "</script><script>alert(1)</script><b>[red]x[/red] & 'q' \u202e"
+HOSTILE = "</script><script>alert(1)</script><b>[red]x[/red] & 'q' \u202e \x1b[31m\x1b]0;title\x07"
+# As C++ names kernels: longer than any column.
+LONG = (
+    "void at::native::(anonymous namespace)::apply_kernel<" + ", ".join(["at::native::functor<float>"] * 40) + ">(int)"
+)
 ORDER = ["Objective", "Summary table", "Diagnosis", "Trace", "Memory"]
 
 
@@ -44,6 +48,7 @@ def busy_trace() -> Maker:
         maker.op("aten::mm", begin + 30, 50)
         maker.launch(begin + 40, 10, begin + 70, 300, f"void gemm<{HOSTILE}>(int)")
         maker.launch(begin + 60, 10, begin + 380, 20, "copy_kernel", stream=8)
+        maker.launch(begin + 50, 5, begin + 405, 21, LONG, stream=8)
         maker.call("cudaStreamSynchronize", begin + 80, 300)
         maker.events.append(
             {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 100, "tid": 101, "ts": begin + 35,
@@ -85,6 +90,11 @@ class Visible(HTMLParser):
         self.parts.append(data)
 
 
+def spelled(text: str) -> str:
+    """As the page and the terminal show a text: what acts on its surroundings by its number."""
+    return re.sub("[\x00-\x1f\u202e]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def texts(report: Report) -> list[str]:
     found = []
     for section in document(report):
@@ -101,18 +111,19 @@ def test_the_same_facts_in_the_same_order(report):
     said = texts(report)
     assert len(said) > 150
     page = Visible(to_html(report)).text
-    squeezed = re.sub(r"\s+", "", to_text(report, width=4000))
+    squeezed = re.sub(r"\s+", "", to_text(report, width=4000)).replace("\\x", "\\u00")
     at_page = at_text = 0
     for text in said:
-        spelled = text.replace("\u202e", "\\u202e")
-        at_page = page.index(spelled, at_page) + len(spelled)
+        at_page = page.index(spelled(text), at_page) + len(spelled(text))
     # On the terminal long names are cut, cells of a line stand side by side, and lines are broken.
     for section in document(report):
         for block in section.blocks:
             if isinstance(block, Paragraph):
-                at_text = squeezed.index(re.sub(r"\s+", "", block.text), at_text)
+                at_text = squeezed.index(re.sub(r"\s+", "", spelled(block.text)), at_text)
     for text in said:
-        assert re.sub(r"\s+", "", text) in squeezed or re.sub(r"\s+", "", shortened(text)) in squeezed, text
+        shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+        forms = (shown, shortened(shown))
+        assert any(re.sub(r"\s+", "", form).replace("\\x", "\\u00") in squeezed for form in forms), text
     assert [section["title"] for section in to_data(report)["sections"]] == ORDER
     data = json.loads(to_json(report))
     in_json = []
@@ -135,13 +146,34 @@ def test_long_lines_are_broken_and_commands_are_not(report):
     assert f"Next: {sentence}" not in text
 
 
+def test_nothing_from_a_trace_steers_the_terminal(report):
+    for text in (to_text(report), to_text(replace(report, objective=HOSTILE, missing=[HOSTILE], trace=HOSTILE))):
+        assert HOSTILE.split()[0] in text
+        assert [letter for letter in text if not (letter.isprintable() or letter == "\n")] == []
+
+
+def test_names_are_cut_where_they_say_least():
+    assert shortened("aten::mm") == "aten::mm"
+    kernel = (
+        "void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int, float const*, long, long)"
+    )
+    assert shortened(kernel) == "max_pool_forward_nchw<float, float>"
+    one, other = (
+        f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}<float>, at::detail::Array<char*, 3> >"
+        f"(int, at::native::{functor}<float>, at::detail::Array<char*, 3>)"
+        for functor in ("CUDAFunctor_add", "BinaryFunctor")
+    )
+    assert shortened(one) != shortened(other)
+    assert max(map(len, map(shortened, (one, other, LONG)))) <= 64
+
+
 def test_json_has_a_schema_and_all_figures(report):
     data = json.loads(to_json(report))
     assert data["schema"] == SCHEMA
     described = schema()
     named = described["$defs"]["Report"]["properties"]
     assert set(data["figures"]) == set(named) - {"schema"}
-    assert data["figures"]["structure"]["launches"]["count"] == 42
+    assert data["figures"]["structure"]["launches"]["count"] == 48
     assert data["figures"]["verdicts"][0]["bound"] == "tensor-core bound"
     assert data["figures"]["memory"][0]["peak_bytes"] == 6 * 4096
 
@@ -220,6 +252,17 @@ def test_roofline_places(report):
     y = float(re.search(r'<circle[^>]* cy="([\d.]+)"', plot)[1])
     top = float(re.search(r'<polyline class="roof" points="[^"]* [\d.]+,([\d.]+)"', plot)[1])
     assert y > top
+    # The slanted part rises by a decade a decade: the rate is the intensity times the bandwidth.
+    across, up = (
+        sorted(float(x) for x in re.findall(pattern, plot))
+        for pattern in (
+            r'<text class="tick" x="([\d.]+)" y="[\d.]+" text-anchor="middle">[\d.,]+<',
+            r'<text class="tick" x="[\d.]+" y="([\d.]+)" text-anchor="end">[\d.,]+<',
+        )
+    )
+    places = re.search(r'<polyline class="roof" points="([^"]*)"', plot)[1].split()
+    (x1, y1), (x2, y2) = (map(float, place.split(",")) for place in places[:2])
+    assert (x2 - x1) / (across[1] - across[0]) == pytest.approx((y1 - y2) / (up[1] - up[0]), rel=0.02)
     low, high = map(float, re.search(r'class="spread"[^>]* y1="([\d.]+)" y2="([\d.]+)"', plot).groups())
     assert low > y > high
 
@@ -242,7 +285,11 @@ def test_comparison(tmp_path):
     rows = section.blocks[-1].rows
     assert [row[0] for row in rows] == ["faster later", "new", "gone"]
     assert rows[0][4:6] == ["−60.0 µs", "-75.0%"]
-    assert {name: (old, new) for name, old, new in found.totals}["GPU busy"] == (287_000, 233_000)
+    totals = {name: (old, new) for name, old, new in found.totals}
+    assert totals["GPU busy"] == (287_000, 233_000)
+    # Four times 2 µs, resp. 1, between two kernels; from there to the next pair, and to the last kernel.
+    assert totals["GPU idle in gaps"] == (4 * 2_000 + 3 * 28_000 + 128_000, 4 * 1_000 + 3 * 43_000 + 143_000)
+    assert totals["launch calls"] == (45_000, 45_000)
     assert "faster later" in Visible(sections_page("c", found.sections())).text
     same = compare(before.trace(tmp_path, "a.json"), before.trace(tmp_path, "a.json"))
     assert "No row" in same.sections()[0].blocks[-1].text
@@ -307,6 +354,28 @@ def test_the_page_in_a_browser(browser, report, tmp_path):
     heading.press("Enter")
     calls = [int(text.replace(",", "")) for text in table.locator("tbody tr td:last-child").all_inner_texts()]
     assert calls == sorted(calls)
+    # What is unknown is last both ways.
+    heading = page.locator("table", has=page.locator("th", has_text="CPU total")).locator("th", has_text="CPU total")
+    for _ in range(2):
+        heading.click()
+        column = page.locator("table", has=page.locator("th", has_text="CPU total")).first
+        cells = column.locator("tbody tr td:nth-child(4)").all_inner_texts()
+        assert set(cells[cells.index("–") :]) == {"–"}
+    # Short words are whole, however long the names beside them; and one click shows all of those.
+    words = """() => [...document.querySelectorAll("td.text")].filter(cell => /^\\S{2,24}$/.test(cell.textContent))
+        .map(cell => { const range = document.createRange(); range.selectNodeContents(cell);
+                       const tops = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+                       return [cell.textContent, tops.size]; })"""
+    for width in (1200, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        lines = page.evaluate(words)
+        assert len(lines) > 20
+        assert [line for line in lines if line[1] != 1] == []
+    opened = page.locator("details", has_text="apply_kernel").first
+    assert opened.bounding_box()["height"] < 120
+    assert opened.text_content() == LONG
+    opened.locator("summary").click()
+    assert opened.bounding_box()["height"] > 120
     # Narrow: the tables scroll, the page does not.
     page.set_viewport_size({"width": 360, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -324,3 +393,15 @@ def test_without_a_gpu_a_label_can_dominate(tmp_path):
     answer = report_on(maker.trace(tmp_path)).answers[0]
     assert answer.text.startswith("tilelang_kernel: 67% of the time on the host, 100 µs in 1 call")
     assert answer.column == "Self CPU"
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [(49, "It is small"), (51, "It is notable"), (99, "It is notable"), (101, "It is large")]
+)
+def test_how_large_the_hosts_time_is(tmp_path, host, said):
+    maker = Maker()
+    maker.op("aten::mm", 0, host)
+    maker.launch(200, 5, 210, 100)
+    (answer,) = [entry for entry in report_on(maker.trace(tmp_path)).answers if "host's own" in entry.question]
+    assert answer.text.startswith(f"{said}: operators took {duration(host * 1000)}, {host / 100:.2f} times")
+    assert ("hints at host overhead" in answer.text) == (host > 100)

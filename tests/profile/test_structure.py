@@ -15,6 +15,7 @@ from tileops.profile.structure import analyze, nesting
 from tileops.profile.structure.artifacts import stands_out
 from tileops.profile.structure.attribution import instances
 from tileops.profile.structure.intervals import covered, length, merge, overlap
+from tileops.profile.structure.launching import launch_time
 
 from .kineto import Maker
 
@@ -181,6 +182,24 @@ def test_a_label_inside_itself_counts_once(tmp_path):
     rows = by_name(analyze(maker.trace(tmp_path)).table)
     row = rows["a", "label"]
     assert (row.calls, row.cpu_total_ns, row.self_cpu_ns, row.cuda_total_ns) == (2, 100_000, 95_000, 7000)
+
+
+def test_passages_of_a_label_inside_itself_and_inside_others(tmp_path):
+    """Twice `a` with another `a` inside, once inside `b`: each passage has all of its kernels, once."""
+    maker = Maker()
+    for begin in (0, 100):
+        maker.label("a", begin, 50)
+        maker.label("a", begin + 10, 20)
+        maker.launch(begin + 12, 1, begin + 15, 3)
+        maker.launch(begin + 35, 1, begin + 38, 4)
+    maker.label("b", 200, 50)
+    maker.label("a", 210, 20)
+    maker.launch(215, 1, 217, 5)
+    trace = maker.trace(tmp_path)
+    assert [(p.begin_ns // 1000, p.gpu_ns, p.kernels) for p in instances(trace, "a")] == [
+        (0, 7000, 2), (100, 7000, 2), (210, 5000, 1),
+    ]  # fmt: skip
+    assert [p.gpu_ns for p in instances(trace, "a", outermost=True)] == [7000, 7000]
 
 
 def causes(gaps) -> dict[str, tuple[int, int]]:
@@ -399,3 +418,63 @@ def test_several_gpus_keep_apart(tmp_path):
         (n, f"GPU {n}", 10_000 * (n + 1)) for n in range(4)
     ]
     assert len(found.gaps) == len(found.queues) == 4
+
+
+def test_first_calls_work_is_a_cause_of_gaps_and_no_launching(tmp_path):
+    """Kernels of 100 µs: one is launched by a call of 5 ms while the GPU idles, one behind a full queue."""
+    maker = Maker()
+    for number in range(20):
+        maker.launch(10 * number, 5, 10 + 100 * number, 100, "known")
+    maker.launch(2200, 5000, 7300, 100, "lazy")  # the first of its name: loads its module
+    maker.launch(7250, 4, 7400, 6000, "long")
+    maker.launch(7300, 5500, 13400, 100, "queued")  # the first of its name too, but the GPU worked meanwhile
+    maker.launch(13600, 4, 13700, 100, "lazy")
+    maker.call("cudaMalloc", 14000, 900)
+    maker.launch(14950, 4, 15000, 100, "known")
+    maker.launch(15400, 4, 15450, 100, "known")
+    found = analyze(maker.trace(tmp_path))
+    assert [(entry.kind, entry.name, entry.count, entry.total_ns) for entry in found.artifacts] == [
+        ("first launch", "cudaLaunchKernel", 1, 5_000_000), ("first allocation", "cudaMalloc", 1, 900_000),
+    ]  # fmt: skip
+    (gaps,) = found.gaps
+    assert causes(gaps)["first call"] == (2, (7300 - 2010) * 1000 + (15000 - 13800) * 1000)
+    assert causes(gaps)["host late"] == (2, (13700 - 13500) * 1000 + (15450 - 15100) * 1000)
+    # The launches' time is without the one that loaded a module.
+    assert launch_time(maker.trace(tmp_path), 0) == (20 * 5 + 4 + 5500 + 4 + 4 + 4) * 1000
+
+
+def test_launches_are_counted_for_the_gpu_that_they_launch_on(tmp_path):
+    maker = Maker()
+    for number in range(10):
+        maker.launch(100 * number, 6, 100 * number + 10, 50, device=0)
+        maker.launch(100 * number + 50, 2, 100 * number + 60, 50, device=1)
+    trace = maker.trace(tmp_path)
+    assert [launch_time(trace, device) for device in (0, 1, 2)] == [60_000, 20_000, 0]
+
+
+def test_a_step_in_which_nothing_was_recorded_is_as_long_as_it_is(tmp_path):
+    maker = Maker()
+    maker.label("ProfilerStep#1", 0, 10_000)
+    maker.op("aten::add", 9000, 20)
+    maker.launch(9005, 5, 9015, 10)
+    (entry,) = analyze(maker.trace(tmp_path)).sharing
+    assert (entry.wall_ns, entry.gpu_ns, entry.neither_ns) == (10_000_000, 10_000, 9_975_000)
+
+
+def test_a_launch_that_only_just_came_is_late_although_its_call_had_returned(tmp_path):
+    """Every kernel begins 6 µs after its call at the earliest: one that begins after 8 has not waited in a queue."""
+    maker = Maker()
+    for number in range(30):
+        maker.launch(100 * number, 2, 100 * number + 6, 10)  # until 16
+    maker.launch(3000, 2, 3006, 10)
+    maker.launch(3012, 2, 3020, 10)  # returned at 3014, the GPU ran out at 3016, 8 after the call
+    maker.launch(3013, 2, 3045, 10)  # returned at 3015, began 32 later: something else held it
+    (gaps,) = analyze(maker.trace(tmp_path)).gaps
+    assert causes(gaps) == {"host late": (31, (30 * 90 + 4) * 1000), "already queued": (1, 15_000)}
+
+
+def test_where_times_scatter_a_long_first_one_does_not_stand_out():
+    scattered, steady = [60, 140, 100, 70, 130, 100], [99, 101, 100, 98, 102, 100]
+    assert not stands_out(np.array([160, *scattered]))
+    assert stands_out(np.array([160, *steady]))
+    assert not stands_out(np.array([140, *steady]))

@@ -7,12 +7,16 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import os
 import shlex
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tileops.cli.printable import printable_lines
 
 if TYPE_CHECKING:
     from tileops.profile import Report, Trace
@@ -21,12 +25,14 @@ HELP = "profile a program, or read a trace of torch.profiler, and say what bound
 
 _EXAMPLES = """examples:
   tileops profile script.py --size 4096          run a script under the profiler
+  tileops profile script.py --json -- --json     what stands behind -- is the script's alone
   tileops profile module:function --graph        call a function until its times settle, and profile it
   tileops profile read trace.json.gz             the same answers for a trace that somebody else made
   tileops profile compare before.json after.json
   tileops profile peaks                          what this GPU reaches, and the datasheets' peaks
 
-`tileops profile WHAT --help` tells the options of each. The exit status is 0, or 2 if something is wrong.
+`tileops profile WHAT --help` tells the options of each. The exit status is 0, 2 if something is wrong, or 130 after
+Ctrl-C, which ends a script and reports on what it did until then.
 """
 
 
@@ -47,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return handler(arguments.rest) if handler else _program(arguments.what, arguments.rest)
     except ProfileError as error:
-        print(f"tileops: {error}", file=sys.stderr)
+        print(f"tileops: {printable_lines(str(error))}", file=sys.stderr)
         return 2
 
 
@@ -67,14 +73,25 @@ def _read(argv: Sequence[str]) -> int:
     parser = _parser(
         "read",
         "Say what a torch.profiler trace shows: what dominates, gaps and their causes, launches, waits, memory.",
-        "tileops profile read trace.json.gz --output out/",
+        "tileops profile read trace.json.gz --of forward_pass --flops 1.1e12 --bytes 4e8 --dtype bfloat16",
     )
     parser.add_argument("trace", metavar="TRACE", help="a Chrome trace, .json or .json.gz")
     parser.add_argument("--output", metavar="DIR", help="write the report as text, JSON and a page there too")
+    parser.add_argument("--of", metavar="NAME", help="a label or kernel, or part of its name, to say what bounds it")
+    parser.add_argument("--flops", type=float, help="operations of one passage of it")
+    parser.add_argument("--bytes", type=float, help="bytes that one passage of it moves to and from memory")
+    parser.add_argument("--dtype", help="its operands' type (float16 if not given)")
     arguments = parser.parse_args(argv)
+    counts = arguments.flops, arguments.bytes
+    if (arguments.of is None) != (counts == (None, None)) or (arguments.dtype and arguments.of is None):
+        parser.error("--of NAME goes with --flops or --bytes, and --dtype with these: of what they are, and how many")
     from tileops.profile.report.build import report_on
 
-    return _show(report_on(_load(arguments.trace)), arguments)
+    _make_folder(arguments.output)
+    flops, bytes_moved = ({arguments.of: count} if count is not None else None for count in counts)
+    report = report_on(_load(arguments.trace), flops=flops, bytes_moved=bytes_moved, dtype=arguments.dtype)
+    _show(report, arguments)
+    return 0
 
 
 def _compare(argv: Sequence[str]) -> int:
@@ -173,13 +190,14 @@ def _program(what: str, argv: Sequence[str]) -> int:
         f"tileops profile {what} --output out/",
     )
     parser.add_argument("--output", metavar="DIR", help="write the report and the trace there")
+    parser.add_argument("--tensorboard", metavar="DIR", help="write the trace into a log folder of TensorBoard's too")
     parser.add_argument("--memory", action="store_true", help="record allocations too")
     parser.add_argument("--with-stack", action="store_true", help="record Python's frames")
     function, others = _is_function(what), list[str]()
     if function:
         parser.add_argument("--flops", type=float, help="operations of a call")
         parser.add_argument("--bytes", type=float, help="bytes that a call moves to and from memory")
-        parser.add_argument("--dtype", default="float16", help="the operands' type (default: %(default)s)")
+        parser.add_argument("--dtype", help="the operands' type (float16 if not given)")
         parser.add_argument("--repeats", type=int, default=20, help="profiled calls (default: %(default)s)")
         parser.add_argument("--warmup", type=int, default=10, help="the fewest calls before (default: %(default)s)")
         parser.add_argument("--cold-l2", action="store_true", help="empty the L2 cache between calls")
@@ -189,10 +207,38 @@ def _program(what: str, argv: Sequence[str]) -> int:
         parser.add_argument("--graph", action="store_true", help="time replays from a CUDA graph too")
         arguments = parser.parse_args(argv)
     else:
-        arguments, others = parser.parse_known_args(argv)
-    with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
-        report, failed = _of_function(what, arguments) if function else _of_script(what, others, arguments)
-    return _show(report, arguments) or failed
+        # Behind -- is what the script gets as it is, options of the same names among it.
+        end = argv.index("--") if "--" in argv else len(argv)
+        arguments, others = parser.parse_known_args(argv[:end])
+        others += argv[end + 1 :]
+    _make_folder(arguments.output)
+    place = os.getcwd()
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
+            report, failed = _of_function(what, arguments) if function else _of_script(what, others, arguments)
+    finally:
+        os.chdir(place)  # where the folders that are named here are, whatever the program did
+    _show(report, arguments)
+    if arguments.output:
+        from tileops.profile.live.recording import drop
+
+        drop(report)
+    return failed
+
+
+def _make_folder(folder: str | None) -> None:
+    """Makes the folder for a report before what takes long.
+
+    Raises:
+        ProfileError: if it cannot be made.
+    """
+    from tileops.profile.errors import ProfileError
+
+    if folder:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ProfileError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
 
 
 def _is_function(what: str) -> bool:
@@ -200,14 +246,18 @@ def _is_function(what: str) -> bool:
 
 
 def _of_function(what: str, arguments: argparse.Namespace) -> tuple[Report, int]:
+    from dataclasses import replace
+
     from tileops.profile.live.candidates import profile
+    from tileops.profile.report.units import duration
 
     function = _find(what)
 
     def call() -> object:
+        began = time.perf_counter_ns()
         returned = function()
         if isinstance(returned, Mapping) and returned and all(callable(value) for value in returned.values()):
-            raise _Candidates(returned)
+            raise _Candidates(returned, time.perf_counter_ns() - began)
         return returned
 
     options = {
@@ -228,7 +278,9 @@ def _of_function(what: str, arguments: argparse.Namespace) -> tuple[Report, int]
         return profile({what.rpartition(":")[2]: call}, target=_unprofiled(what), **options), 0
     except _Candidates as returned:
         targets = {name: _unprofiled(what, name) for name in returned.named}
-        return profile(returned.named, target=targets, **options), 0
+        report = profile(returned.named, target=targets, **options)
+        built = (f"{what} itself", f"{duration(returned.took_ns)}: what it compiles is in none of the times below")
+        return replace(report, setup=[*report.setup, built]), 0
 
 
 def _unprofiled(what: str, candidate: str = "") -> str:
@@ -249,10 +301,14 @@ def _unprofiled(what: str, candidate: str = "") -> str:
 
 
 class _Candidates(BaseException):
-    """What a function returned: not itself, but these are to be profiled. No Exception, which would be a failure."""
+    """What a function returned, and how long that took: not itself, but these are to be profiled.
 
-    def __init__(self, named: Mapping[str, Callable[[], object]]):
+    No Exception, which would be a failure.
+    """
+
+    def __init__(self, named: Mapping[str, Callable[[], object]], took_ns: float):
         self.named = named
+        self.took_ns = took_ns
 
 
 def _find(what: str) -> Callable[[], Any]:
@@ -260,6 +316,8 @@ def _find(what: str) -> Callable[[], Any]:
     from tileops.profile.errors import ProfileError
 
     place, _, name = what.rpartition(":")
+    if not place or not name:
+        raise ProfileError(f"{what!r} names no function: write module:function, or file.py:function")
     sys.path.insert(0, "")
     try:
         if place.endswith(".py"):
@@ -293,17 +351,22 @@ def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) 
 
     if not Path(script).is_file():
         raise ProfileError(f"{script}: there is no such script; a function is named as module:function")
-    kept, device, failure = (sys.argv, list(sys.path)), this_device(), ""
+    kept, device, failure, status = (sys.argv, list(sys.path)), this_device(), "", 0
     sys.argv, sys.path[:0] = [script, *argv], [str(Path(script).resolve().parent)]
     try:
         with recorded(device, arguments.memory, arguments.with_stack) as paths:
             try:
                 runpy.run_path(script, run_name="__main__")
             except SystemExit as exit_:
+                if isinstance(exit_.code, str):  # as Python does
+                    print(exit_.code, file=sys.stderr)
                 if exit_.code not in (None, 0):
-                    failure = f"The script ended with status {exit_.code}."
+                    failure, status = f"The script ended with {_status(exit_.code)}.", 2
+            except KeyboardInterrupt:
+                failure, status = "The script was interrupted: what it did until then is shown.", 130
             except Exception as error:
                 traceback.print_exc()
+                status = 2
                 failure = f"The script failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     finally:
         sys.argv, sys.path[:] = kept
@@ -315,7 +378,11 @@ def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) 
     setup = [("program", program), *(pair for pair in report.setup if pair[0] != "trace")]
     missing = [text for text in (failure, no_cuda_activity(device, trace)) if text]
     missing += [text for text in report.missing if not text.startswith("There ")]
-    return replace(report, setup=setup, missing=missing), 2 if failure else 0
+    return replace(report, setup=setup, missing=missing), status
+
+
+def _status(code: object) -> str:
+    return f"status {code}" if isinstance(code, int) else f"{str(code)!r}"
 
 
 def _load(path: str) -> Trace:
@@ -349,7 +416,7 @@ def _console() -> Any:
     return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 
 
-def _show(report: Report, arguments: argparse.Namespace) -> int:
+def _show(report: Report, arguments: argparse.Namespace) -> None:
     """Prints a report, and writes its files if that was asked for."""
     from tileops.profile.report.data import to_json
     from tileops.profile.report.files import save
@@ -357,10 +424,11 @@ def _show(report: Report, arguments: argparse.Namespace) -> int:
 
     # What is printed names the files that stay.
     report, files = save(report, arguments.output) if arguments.output else (report, [])
+    if getattr(arguments, "tensorboard", None):
+        files.append(report.save_for_tensorboard(arguments.tensorboard))
     if arguments.json:
         sys.stdout.write(to_json(report).decode("utf-8"))
-        return 0
+        return
     _console().print(renderable(report), crop=False)
     for path in files:
-        print(path)
-    return 0
+        print(printable_lines(path))

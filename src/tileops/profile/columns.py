@@ -102,7 +102,12 @@ class Trace:
 
     def device_name(self, device: int = 0) -> str:
         """What the file calls a device, or an empty text."""
-        for properties in self.devices:
-            if properties.get("id") == device:
-                return str(properties.get("name", ""))
-        return ""
+        return str(self._properties(device).get("name", ""))
+
+    def device_memory(self, device: int = 0) -> float | None:
+        """A device's memory in bytes, if the file has it."""
+        size = self._properties(device).get("totalGlobalMem")
+        return float(size) if isinstance(size, (int, float)) and size > 0 else None
+
+    def _properties(self, device: int) -> dict[str, Any]:
+        return next((entry for entry in self.devices if entry.get("id") == device), {})

@@ -44,6 +44,8 @@ DATASHEET = {"bandwidth": Threshold(0.70, 0.55), "matrix": Threshold(0.60, 0.45)
 WAITED = Threshold(0.50, 0.80)
 # The host's time in launch calls, in parts of the kernels' time on the GPU.
 LAUNCHING = Threshold(1.00, 0.80)
+# Of the time that the GPU was idle, so much at least must be the host's work or launches, or these are not the cause.
+EXPLAINED = 0.30
 # A rate beyond a peak by more than rounding.
 BEYOND = 1.05
 # Times scatter: from this part of the median on, their middle half weakens a verdict, resp. leaves it provisional.
@@ -54,6 +56,10 @@ REPEATS = 5
 SHORTEST_NS = 2_000.0
 # What commands name where the program is not known.
 A_SCRIPT, A_FUNCTION = "python script.py", "tileops profile module:function"
+_WARM_UP = (
+    "Warm up until none of a first call's work falls inside, and profile again: what was measured includes it. If the "
+    "verdict stays the same:"
+)
 # So near to a measured ceiling there is no room for another cause.
 PROOF = 0.90
 
@@ -71,7 +77,7 @@ class Measured:
             kernels spanned on the GPU.
         launch_ns: the launch calls' time on the host.
         host_ns: all of its time on the host, without waiting.
-        kernels: launched by a call.
+        kernels: kernels and copies that a call has the GPU do.
         flops, bytes_moved: of the work; bytes are counted to and from memory.
         counted: which of the two were counted by a program, rather than given.
         ceilings: of the GPU for this type.
@@ -80,10 +86,13 @@ class Measured:
         cold_l2: whether the L2 cache was emptied between calls.
         l2_bytes: its size.
         doubts: what may have spoiled the times, in sentences.
+        cold: whether the work of a first call is among these.
+        whole: whether it is all that a trace has, and no call of something.
         kernel: the name of the longest kernel, for commands.
         target: the program, such as ``python script.py``, for a tool that has to be the only profiler; empty if it is
             not known.
         again: the ``tileops profile`` command that takes options for another such profile; empty if there is none.
+        part: the command that takes operations and bytes of a part of a trace; empty if there is none.
         unmeasured: why there is no time on the GPU, as a sentence.
     """
 
@@ -105,9 +114,12 @@ class Measured:
     cold_l2: bool = False
     l2_bytes: float | None = None
     doubts: tuple[str, ...] = ()
+    cold: bool = False
+    whole: bool = False
     kernel: str = ""
     target: str = ""
     again: str = ""
+    part: str = ""
     unmeasured: str = ""
 
 
@@ -120,8 +132,9 @@ class Rates:
         intensity: operations per byte.
         bandwidth, matrix, vector: parts of the ceilings.
         busy: the part of the wall time that the GPU worked.
-        launching: the launch calls' time in parts of the kernels'.
-        hosting: the host's time in parts of the kernels'.
+        launching: the launch calls' time in parts of the GPU's.
+        hosting: the host's time in parts of the GPU's.
+        spread: ``tflops`` at the slower and the faster quartile of the times.
     """
 
     tflops: float | None = None
@@ -133,6 +146,7 @@ class Rates:
     busy: float | None = None
     launching: float | None = None
     hosting: float | None = None
+    spread: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +191,9 @@ def rates(measured: Measured, time_ns: float | None = None) -> Rates:
         return Rates()
     tflops = measured.flops / time / 1e3 if measured.flops else None
     gbps = measured.bytes_moved / time if measured.bytes_moved else None
+    spread = None
+    if measured.flops and measured.low_ns and measured.high_ns:
+        spread = (measured.flops / measured.high_ns / 1e3, measured.flops / measured.low_ns / 1e3)
     return Rates(
         tflops=tflops,
         gbps=gbps,
@@ -188,6 +205,7 @@ def rates(measured: Measured, time_ns: float | None = None) -> Rates:
         busy=min(time / measured.wall_ns, 1.0) if measured.wall_ns else None,
         launching=_part(measured.launch_ns, time),
         hosting=_part(measured.host_ns, time),
+        spread=spread,
     )
 
 
@@ -200,10 +218,10 @@ def diagnose(measured: Measured) -> Verdict:
     if measured.doubts:
         weaker = 2
     if measured.repeats < REPEATS:
-        doubts.append(f"There are only {measured.repeats} repeats.")
+        doubts.append(_few(measured))
         weaker = 2
     if measured.gpu_ns < SHORTEST_NS:
-        doubts.append(f"A call takes {measured.gpu_ns / 1000:.2f} µs: too short for the clocks.")
+        doubts.append(f"It takes {measured.gpu_ns / 1000:.2f} µs: too short for the clocks.")
         weaker = 2
     if measured.low_ns is not None and measured.high_ns is not None:
         scatter = (measured.high_ns - measured.low_ns) / measured.gpu_ns
@@ -225,7 +243,14 @@ def diagnose(measured: Measured) -> Verdict:
         nature=_nature(verdict.bound, proof),
         evidence=(*verdict.evidence, *doubts),
         would_change=("A run without what is in doubt: " + " ".join(doubts), *verdict.would_change),
+        next_step=f"{_WARM_UP} {verdict.next_step}" if measured.cold else verdict.next_step,
     )
+
+
+def _few(measured: Measured) -> str:
+    if measured.whole and measured.repeats <= 1:
+        return "The trace has no steps that could be compared with each other: all of it counts as one repeat."
+    return "There is only one repeat." if measured.repeats == 1 else f"There are only {measured.repeats} repeats."
 
 
 def _at(measured: Measured, time: float | None) -> Verdict:
@@ -257,22 +282,27 @@ def _waiting(measured: Measured, found: Rates) -> Verdict | None:
     known = found.busy is not None
     if overhead < LAUNCHING.weak:
         return None
+    # Idle for as long as that, in parts of the time that it worked.
+    if found.busy and overhead < EXPLAINED * (1 / found.busy - 1):
+        return None
     strong = known and found.busy is not None and found.busy < WAITED.strong and overhead >= LAUNCHING.strong
     evidence = []
     if found.launching is not None:
         evidence.append(
-            f"The launch calls' CPU time is {found.launching:.2f} times the kernels' time (CPU total of the launch "
-            "rows against Self CUDA)."
+            f"The launch calls' CPU time is {found.launching:.2f} times the GPU's (CPU total of the launch rows, Self "
+            "CUDA)."
         )
     if found.hosting is not None:
-        evidence.append(f"The host's time is {found.hosting:.2f} times the kernels' (Self CPU against Self CUDA).")
-    if known:
-        evidence.append(f"The GPU was busy for {found.busy:.0%} of the time.")
+        evidence.append(f"The host's time is {found.hosting:.2f} times the GPU's (Self CPU, Self CUDA).")
+    if found.busy is not None:
+        evidence.append(f"The GPU was busy for {_share(found.busy)} of the time.")
     else:
         evidence.append("How long the GPU was busy is unknown.")
     if measured.kernels and measured.gpu_ns:
         mean = measured.gpu_ns / measured.kernels / 1000
-        evidence.append(f"A call launches {measured.kernels} kernels of {mean:.1f} µs on average.")
+        what = "kernel or copy" if measured.kernels == 1 else "kernels and copies"
+        where = "The trace" if measured.whole else "A call"
+        evidence.append(f"{where} has {measured.kernels:,} {what}, of {mean:.1f} µs on average.")
     proof = bool(measured.graph_ns and measured.wall_ns and measured.graph_ns < 0.7 * measured.wall_ns)
     if proof and measured.graph_ns and measured.wall_ns:
         evidence.append(
@@ -403,15 +433,27 @@ def _unexplained(measured: Measured, found: Rates) -> Verdict:
         strength = PROVISIONAL
     if found.busy is not None and found.busy < WAITED.weak:
         evidence.append(
-            f"The GPU was busy for {found.busy:.0%} of the time, and launching does not explain that: waits do, or "
-            "work of the host between the launches. The gaps' causes in the trace tell."
+            f"The GPU was busy for {_share(found.busy)} of the time, and launching does not explain that: waits do, or "
+            "what the host did between operators and launches. The gaps' causes in the trace tell."
         )
         strength = WEAK if strength == STRONG else strength
-    if "the GPU's peaks" in missing:
-        step, command = "Measure this GPU's ceilings, and profile again.", "tileops profile peaks"
+    if found.busy is not None and found.busy < WAITED.strong:
+        step = (
+            "Most of the time the GPU had nothing to do, which no kernel can change. See what the host did then: with "
+            "Python's frames (with_stack), and in the gaps."
+        )
+        command = _again(measured, "--with-stack") or measured.target or A_SCRIPT
+    elif missing == ["the GPU's peaks"]:
+        step, command = "Measure the GPU's ceilings, on that GPU, and profile again.", "tileops profile peaks"
     elif missing:
         step = "Say how many operations and bytes the work needs, and profile again."
-        command = _again(measured, "--flops N --bytes N") or measured.target or A_SCRIPT
+        if measured.part:
+            step = "Say how many operations and bytes one passage of a label needs, or one run of a kernel."
+        if "the GPU's peaks" in missing:
+            step += " `tileops profile peaks` measures its GPU's ceilings, which are not listed."
+        counts = "--flops N --bytes N"
+        command = f"{measured.part} {counts}" if measured.part else _again(measured, counts)
+        command = command or measured.target or A_SCRIPT
     else:
         step = (
             "Timing has said what it can. Look at the generated code for the path it took, then at the hardware's "
@@ -432,11 +474,16 @@ def ncu_command(kernel: str, target: str) -> str:
             never ``tileops profile``, and a script that calls :func:`~tileops.profile.profile` is ended in its warm-up.
             Empty if it is not known.
     """
-    # As ncu's base names: without template arguments and namespaces.
-    name = kernel.split("<")[0].split("(")[0].split("::")[-1].split(" ")[-1].strip()
+    name = kernel_base(kernel)
     chosen = f' --kernel-name "regex:{name}"' if name else ""
     launch = "--launch-skip 2 --launch-count 1 --kill yes"
     return f"ncu --set full{chosen} {launch} -o {name or 'profile'} {target or A_SCRIPT}"
+
+
+def kernel_base(kernel: str) -> str:
+    """A kernel's name as ncu's base names are: without template arguments and namespaces."""
+    bare = kernel.replace("(anonymous namespace)::", "")
+    return bare.split("<")[0].split("(")[0].split("::")[-1].split(" ")[-1].strip()
 
 
 def _beyond(top: Ceilings, key: str, part: float | None) -> bool:
@@ -473,6 +520,10 @@ def _nature(bound: str, proof: bool) -> str:
     if bound == INCONCLUSIVE:
         return "attribution: this says where the time goes, not why"
     return "attribution: the figures fit this cause, and do not exclude another"
+
+
+def _share(part: float) -> str:
+    return f"{part:.0%}" if part >= 0.1 else f"{part:.1%}" if part >= 0.001 else "less than 0.1%"
 
 
 def _part(value: float | None, whole: float | None) -> float | None:

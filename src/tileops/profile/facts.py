@@ -168,3 +168,19 @@ class Report:
         from .report.files import save
 
         return save(self, folder)[1]
+
+    def save_for_tensorboard(self, folder: str) -> str:
+        """Writes the trace into a log folder, under a name that TensorBoard's profiler plugin looks for.
+
+        Args:
+            folder: where; it is made. Further runs go beside this one.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            ProfileError: if it cannot be written, or the trace is gone.
+        """
+        from .report.files import save_for_tensorboard
+
+        return save_for_tensorboard(self, folder)

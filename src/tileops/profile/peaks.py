@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .errors import ProfileError
+
 # PyTorch's names, and what else people write.
 DTYPES = {
     "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32",
@@ -17,8 +19,12 @@ DTYPES = {
     "float8": "float8_e4m3fn", "fp8": "float8_e4m3fn", "float8_e4m3": "float8_e4m3fn", "e4m3": "float8_e4m3fn",
     "float8_e4m3fnuz": "float8_e4m3fn", "float8_e5m2fnuz": "float8_e5m2", "e5m2": "float8_e5m2", "s8": "int8",
 }  # fmt: skip
+# The type where nobody gives one.
+ASSUMED = "float16"
 # What a type's rate is listed under.
 _RATE = {"bfloat16": "float16", "float8_e4m3fn": "float8", "float8_e5m2": "float8"}
+# Types whose rate on the ordinary cores is float32's unless another is known.
+_AS_FLOAT32 = ("tf32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 @dataclass(frozen=True)
@@ -49,13 +55,14 @@ class Gpu:
 
 
 _HALVED = "matrix rates: half of the ones given with sparsity"
+_PACKED = "float16 and bfloat16 without tensor cores: twice float32, as the H100 whitepaper has it"
 _A100 = {"float16": 312.0, "tf32": 156.0, "float64": 19.5, "int8": 624.0}
 _A100_VECTOR = {"float32": 19.5, "float64": 9.7, "float16": 78.0, "bfloat16": 39.0}
 _A100_SHEET = "NVIDIA A100 Tensor Core GPU datasheet; float16 and bfloat16 without tensor cores: A100 whitepaper"
 _H100 = {"float16": 989.5, "tf32": 494.5, "float8": 1979.0, "int8": 1979.0, "float64": 67.0}
-_H100_VECTOR = {"float32": 67.0, "float64": 34.0}
+_H100_VECTOR = {"float32": 67.0, "float64": 34.0, "float16": 133.8, "bfloat16": 133.8}
 _NVL = {"float16": 835.5, "tf32": 417.5, "float8": 1670.5, "int8": 1670.5, "float64": 60.0}
-_NVL_VECTOR = {"float32": 60.0, "float64": 30.0}
+_NVL_VECTOR = {"float32": 60.0, "float64": 30.0, "float16": 120.0, "bfloat16": 120.0}
 
 GPUS = (
     Gpu("A100 40GB", r"A100-(SXM4|PCIE|PG509)-?\w*", 1555.0, _A100, _A100_VECTOR, _A100_SHEET, 2021, memory=(0, 60e9)),
@@ -63,25 +70,34 @@ GPUS = (
     Gpu("A100 80GB PCIe", r"A100 80GB PCIe", 1935.0, _A100, _A100_VECTOR, _A100_SHEET, 2021),
     Gpu(
         "H100 SXM", r"H100 80GB HBM3|H100 SXM5?( 80GB)?", 3350.0, _H100, _H100_VECTOR,
-        "NVIDIA H100 Tensor Core GPU datasheet", 2023, _HALVED,
+        "NVIDIA H100 Tensor Core GPU datasheet", 2023, f"{_HALVED}; {_PACKED}",
     ),
     Gpu(
         "H100 PCIe", r"H100 PCIe", 2000.0,
         {"float16": 756.5, "tf32": 378.0, "float8": 1513.0, "int8": 1513.0, "float64": 51.0},
-        {"float32": 51.0, "float64": 26.0}, "NVIDIA H100 Tensor Core GPU datasheet", 2022, _HALVED,
+        {"float32": 51.0, "float64": 26.0, "float16": 102.4, "bfloat16": 102.4},
+        "NVIDIA H100 Tensor Core GPU datasheet", 2022, f"{_HALVED}; {_PACKED}",
     ),
     Gpu(
-        "H100 NVL", r"H100 NVL", 3900.0, _NVL, _NVL_VECTOR, "NVIDIA H100 Tensor Core GPU datasheet", 2024, _HALVED,
+        "H100 NVL", r"H100 NVL", 3900.0, _NVL, _NVL_VECTOR,
+        "NVIDIA H100 Tensor Core GPU datasheet", 2024, f"{_HALVED}; {_PACKED}",
     ),
-    Gpu("H200 SXM", r"H200", 4800.0, _H100, _H100_VECTOR, "NVIDIA H200 Tensor Core GPU datasheet", 2024, _HALVED),
-    Gpu("H200 NVL", r"H200 NVL", 4800.0, _NVL, _NVL_VECTOR, "NVIDIA H200 Tensor Core GPU datasheet", 2024, _HALVED),
+    Gpu(
+        "H200 SXM", r"H200", 4800.0, _H100, _H100_VECTOR,
+        "NVIDIA H200 Tensor Core GPU datasheet", 2024, f"{_HALVED}; {_PACKED}",
+    ),
+    Gpu(
+        "H200 NVL", r"H200 NVL", 4800.0, _NVL, _NVL_VECTOR,
+        "NVIDIA H200 Tensor Core GPU datasheet", 2024, f"{_HALVED}; {_PACKED}",
+    ),
     Gpu(
         "H20", r"H20", 4000.0, {"float16": 148.0, "tf32": 74.0, "float8": 296.0, "int8": 296.0},
         {"float32": 44.0, "float64": 1.0},
         "NVIDIA's figures for the H20 as its partners quote them: there is no public datasheet", 2023,
     ),
     Gpu(
-        "B200", r"B200", 8000.0, {"float16": 2250.0, "tf32": 1125.0, "float8": 4500.0},
+        "B200", r"B200", 8000.0,
+        {"float16": 2250.0, "tf32": 1125.0, "float8": 4500.0, "int8": 4500.0, "float64": 37.0},
         {"float32": 75.0, "float64": 37.0}, "NVIDIA DGX B200 and HGX B200 datasheets", 2024,
         _HALVED + ", and everything an eighth of what the machine of eight GPUs has",
     ),
@@ -141,6 +157,23 @@ def dtype_name(dtype: object) -> str:
     return DTYPES.get(name, name)
 
 
+def known_dtype(dtype: object) -> str:
+    """A type's name, for peaks to be chosen by.
+
+    Raises:
+        ProfileError: if there is no such type, since the peaks would be another one's.
+    """
+    import torch
+
+    name = dtype_name(dtype)
+    if name != "tf32" and not isinstance(getattr(torch, name, None), torch.dtype):
+        raise ProfileError(
+            f"dtype is {dtype!r}, which is no type: give one of PyTorch's, such as float16, bfloat16, float32, "
+            "float8_e4m3fn or int8, or tf32"
+        )
+    return name
+
+
 def find_gpu(name: str, memory: float | None = None) -> Gpu | None:
     """A GPU by the driver's name for it.
 
@@ -179,16 +212,16 @@ def ceilings(
     if gpu is not None:
         values["bandwidth"] = gpu.bandwidth
         values["matrix"] = gpu.matrix.get(rate)
-        # Types of less than 32 bits compute as float32 does where nothing else is listed.
-        values["vector"] = gpu.vector.get(kind, gpu.vector.get(rate, gpu.vector.get("float32")))
-        if kind == "float64":
-            values["vector"] = gpu.vector.get("float64")
+        # Smaller floats compute as float32 does where nothing else is listed; of integers the sheets say nothing.
+        other = gpu.vector.get(rate, gpu.vector.get("float32")) if kind in _AS_FLOAT32 else None
+        values["vector"] = gpu.vector.get(kind, other)
+    as_float32 = kind in _AS_FLOAT32 and (gpu is None or kind not in gpu.vector)
     limits = {key: value for key, value in values.items() if value is not None}
     seen = set()
     for key, names in (
         ("bandwidth", ("bandwidth",)),
         ("matrix", (f"matrix:{kind}", f"matrix:{rate}")),
-        ("vector", (f"vector:{kind}", "vector:float32" if kind != "float64" else "vector:float64")),
+        ("vector", (f"vector:{kind}", *(("vector:float32",) if as_float32 else ()))),
     ):
         for candidate in names:
             if measured is not None and measured.get(candidate):

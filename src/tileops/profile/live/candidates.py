@@ -8,25 +8,26 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ..answers import answers
 from ..columns import RUNTIME, Trace
+from ..counts import by_name
 from ..diagnosis import Measured, diagnose
 from ..errors import ProfileError
 from ..facts import Candidate, Instructions, Report, Times
 from ..kernel_names import uses_tensor_cores
 from ..memory import memory as read_memory
-from ..peaks import Ceilings, ceilings, dtype_name
+from ..peaks import ASSUMED, Ceilings, ceilings, known_dtype
 from ..reading import read_trace
-from ..structure import Structure, analyze
-from ..structure.artifacts import inside, stands_out
-from ..structure.attribution import Instance, instances, labels
+from ..report.units import times
+from ..structure import analyze
+from ..structure.artifacts import first_passage, inside
+from ..structure.attribution import instances, labels
+from ..structure.own import OWN, without_own
 from . import ceilings as measured_ceilings
 from . import instructions as machine_code
 from .counting import count_flops
 from .device import Device, this_device
-from .recording import OWN, no_cuda_activity, recorded
+from .recording import no_cuda_activity, recorded
 from .sources import generated_sources, tensor_path, told
 from .warmup import Warmup, warm_up
 
@@ -44,7 +45,7 @@ def profile(
     *,
     flops: float | Mapping[str, float] | None = None,
     bytes_moved: float | Mapping[str, float] | None = None,
-    dtype: object = "float16",
+    dtype: object | None = None,
     repeats: int = 20,
     warmup: int = 10,
     cold_l2: bool = False,
@@ -67,7 +68,7 @@ def profile(
         flops: operations of a call, a multiplication and an addition being two: one figure for all, or one by name.
             Without it, PyTorch's flop counter is asked.
         bytes_moved: bytes that a call must read from and write to memory, likewise.
-        dtype: the operands' type, which decides the peak.
+        dtype: the operands' type, which decides the peak; without it, float16 is assumed.
         repeats: calls of each candidate in the profile; 5 at least for a verdict that is not provisional.
         warmup: the fewest calls before that.
         cold_l2: writes twice the size of the L2 cache before each profiled call. No effect without a GPU.
@@ -89,9 +90,11 @@ def profile(
             failure, but a finding.
     """
     named = _named(candidates)
-    if repeats < 1 or warmup < 1:
-        raise ProfileError("repeats and warmup must be 1 at least")
-    of_flops, of_bytes = _by_name("flops", flops, named), _by_name("bytes_moved", bytes_moved, named)
+    for what, count in (("repeats", repeats), ("warmup", warmup)):
+        if not isinstance(count, int) or count < 1:
+            raise ProfileError(f"{what} is {count!r}: it must be a whole number, 1 at least")
+    kind = known_dtype(ASSUMED if dtype is None else dtype)
+    of_flops, of_bytes = by_name("flops", flops, named), by_name("bytes_moved", bytes_moved, named)
     device = this_device()
     if not target and sys.argv[0] not in ("", "-c"):
         target = shlex.join(["python", *sys.argv])
@@ -116,13 +119,11 @@ def profile(
     graphs = _replayed(named, warmed, device, missing) if graph else {}
 
     trace, files = _profiled(named, device, repeats, cold_l2, memory, with_stack, missing)
-    structure = _without_own(analyze(trace))
+    structure = without_own(analyze(trace))
     if reason := no_cuda_activity(device, trace):
         missing.append(reason)
     known = [text for text in trace.missing if not text.startswith("There ")]
-    top = (
-        ceilings(device.name, dtype, measured_ceilings.load(device), device.memory) if device.gpu else Ceilings("", "")
-    )
+    top = ceilings(device.name, kind, measured_ceilings.load(device), device.memory) if device.gpu else Ceilings("", "")
     results, verdicts = [], []
     for name in named:
         sources = generated_sources(named[name])
@@ -140,7 +141,14 @@ def profile(
         verdicts.append(diagnose(replace(measured, tensor_cores=tensor_cores, again=again, unmeasured=why)))
     return Report(
         objective=objective or _objective(list(named)),
-        setup=_setup(device, dtype, top, repeats, cold_l2, graph),
+        setup=_setup(
+            device,
+            kind if dtype is not None else f"{kind}, assumed: none was given (dtype)",
+            top,
+            repeats,
+            cold_l2,
+            graph,
+        ),
         missing=list(dict.fromkeys([*missing, *known])),
         candidates=_ranked(results),
         steps=None,
@@ -163,23 +171,11 @@ def _named(candidates: Mapping[str, Work] | Work) -> dict[str, Work]:
             raise ProfileError(f"{name!r} cannot be the name of a candidate: it must be a text of its own")
         if not callable(work):
             raise ProfileError(f"candidate {name!r} is no callable: write `lambda: kernel(a, b)`")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ProfileError(f"{name!r} cannot be the name of a candidate: it has no UTF-8") from None
     return dict(candidates)
-
-
-def _by_name(
-    what: str, given: float | Mapping[str, float] | None, named: Mapping[str, Work]
-) -> dict[str, float | None]:
-    figures: dict[str, float | None] = {}
-    if isinstance(given, Mapping):
-        if unknown := set(given) - set(named):
-            raise ProfileError(f"{what} names {', '.join(map(repr, sorted(unknown)))}, which is no candidate")
-        figures = dict(given)
-    elif given is not None:
-        figures = dict.fromkeys(named, float(given))
-    for name, value in figures.items():
-        if value is not None and not 0 < float(value) < float("inf"):
-            raise ProfileError(f"{what} of {name!r} is {value}: it must be a number above 0")
-    return figures
 
 
 def _or_out_of_memory(name: str, error: Exception, missing: list[str]) -> None:
@@ -194,6 +190,8 @@ def _or_out_of_memory(name: str, error: Exception, missing: list[str]) -> None:
         first = str(error).splitlines()[0] if str(error) else "out of memory"
         missing.append(f"{name} ran out of memory and has no figures: {first}")
         return
+    if isinstance(error, ProfileError):
+        raise ProfileError(f"candidate {name!r}: {error}") from error
     raise ProfileError(f"candidate {name!r} failed: {type(error).__name__}: {error}") from error
 
 
@@ -292,28 +290,17 @@ def _flusher(device: Device) -> Work:
     return buffer.zero_
 
 
-def _without_own(structure: Structure) -> Structure:
-    """Without what measuring does itself."""
-    return replace(
-        structure,
-        labels=[label for label in structure.labels if not label.path[0].startswith(OWN)],
-        table=[row for row in structure.table if not row.name.startswith(OWN)],
-        syncs=[sync for sync in structure.syncs if not sync.inside.startswith(OWN)],
-        outliers=[outlier for outlier in structure.outliers if not outlier.label.startswith(OWN)],
-    )
-
-
 def _measured(
     name: str, trace: Trace, warmed: Warmup, call: Times | None, graph_ns: float | None, flops: float | None,
     bytes_moved: float | None, top: Ceilings, counted: set[str], device: Device, cold_l2: bool, target: str,
 ) -> tuple[Candidate, Measured]:  # fmt: skip
     """A candidate's figures from the trace."""
-    passages = instances(trace, name)
+    passages = instances(trace, name, outermost=True)
     notes, doubts = [], []
     for artifact in inside(trace, name):
-        doubts.append(f"{artifact.kind} fell inside the measured calls: {artifact.name}, {artifact.count} times.")
-    if first := _outlier(passages):
-        notes.append(first)
+        doubts.append(f"{artifact.kind} fell inside the measured calls: {artifact.name}, {times(artifact.count)}.")
+    if first := first_passage(passages):
+        notes.append(f"{first}: left out.")
         passages = passages[1:]
     if not warmed.settled:
         notes.append(f"Its times had not settled after {warmed.count} warm-ups.")
@@ -355,6 +342,7 @@ def _measured(
         cold_l2=cold_l2,
         l2_bytes=device.l2_bytes,
         doubts=(*doubts, *unsure),
+        cold=bool(doubts),
         kernel=names[0] if names else "",
         tensor_cores=uses_tensor_cores(names),
         target=target,
@@ -376,17 +364,6 @@ def _tensor_cores(
     return any(map(tensor_path, sources.values()))
 
 
-def _outlier(passages: list[Instance]) -> str:
-    """What to say if the first passage took longer; empty if it did not."""
-    if len(passages) < 4:
-        return ""
-    for what, taken in (("on the GPU", [p.gpu_ns for p in passages]), ("on the host", [p.cpu_ns for p in passages])):
-        if any(taken) and stands_out(np.array(taken)):
-            median = float(np.median(taken[1:])) / 1000
-            return f"Its first profiled call took {taken[0] / 1000:.1f} µs {what}, the others {median:.1f}: left out."
-    return ""
-
-
 def _ranked(results: list[Candidate]) -> list[Candidate]:
     """Candidates with their ranks: by time on the GPU if all have one, else by the time of a call."""
     able = [candidate for candidate in results if candidate.rank is not None]
@@ -406,15 +383,13 @@ def _objective(names: list[str]) -> str:
     return f"Which of {', '.join(names[:-1])} and {names[-1]} is the fastest, and what bounds each?"
 
 
-def _setup(
-    device: Device, dtype: object, top: Ceilings, repeats: int, cold_l2: bool, graph: bool
-) -> list[tuple[str, str]]:
+def _setup(device: Device, kind: str, top: Ceilings, repeats: int, cold_l2: bool, graph: bool) -> list[tuple[str, str]]:
     import torch
 
     found = [
         ("device", device.name),
         ("PyTorch", str(torch.__version__)),
-        ("type", dtype_name(dtype)),
+        ("type", kind),
         ("profiled calls", f"{repeats} of each candidate, in turns"),
         ("L2 between them", "emptied" if cold_l2 and device.gpu else "as the calls leave it"),
         ("CUDA graph", "timed too" if graph else "no"),

@@ -24,7 +24,10 @@ def count_flops(work: Callable[[], object]) -> tuple[float | None, str]:
             said += f" PyTorch's flop counter saw {by_torch:,.0f} others."
         return by_tilelang + (by_torch or 0.0), said
     if by_torch:
-        said = "PyTorch's flop counter counted the operations: matrix products, convolutions and attention alone."
+        said = (
+            f"PyTorch's flop counter counted {by_torch:,.0f} operations, in matrix products, convolutions and "
+            "attention alone."
+        )
         return by_torch, said
     return None, ""
 

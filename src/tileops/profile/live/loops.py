@@ -14,7 +14,7 @@ from ..facts import Report, Times
 from ..reading import read_trace
 from ..report.build import report_on, step_times
 from .device import this_device
-from .recording import activities, no_cuda_activity
+from .recording import activities, allocations, no_cuda_activity
 
 
 class ProfiledLoop:
@@ -36,7 +36,7 @@ class ProfiledLoop:
         warmup: steps under the profiler that are thrown away: its own start is in them.
         active: steps that are recorded.
         repeat: repetitions.
-        memory: whether allocations are recorded too.
+        memory: whether allocations are recorded too; on a GPU also the allocator's snapshot, when the loop is over.
         with_stack: whether Python's frames are.
         tensorboard: whether the traces get the names that TensorBoard's plugin looks for.
 
@@ -55,9 +55,12 @@ class ProfiledLoop:
         self.needed = (wait + warmup + active) * repeat
         self._folder = Path(folder)
         self._suffix = ".pt.trace.json.gz" if tensorboard else ".json.gz"
+        self._memory = memory
         self._options: dict[str, Any] = {"profile_memory": memory, "with_stack": with_stack or memory}
         self._schedule = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
         self._profiler: Any = None
+        self._history = contextlib.ExitStack()
+        self._snapshot: list[Path] = []
         self._failure = ""
 
     def __enter__(self) -> ProfiledLoop:
@@ -65,6 +68,7 @@ class ProfiledLoop:
 
         self._folder.mkdir(parents=True, exist_ok=True)
         self._device = this_device()
+        self._snapshot = self._history.enter_context(allocations(self._folder, self._memory and self._device.gpu))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="torch.profiler")
             self._profiler = profile(
@@ -86,7 +90,8 @@ class ProfiledLoop:
             self._failure = (
                 f"The loop {what} in step {self.steps}: {str(error).splitlines()[0] if str(error) else kind}"
             )
-            # The steps until then are what one wants to see.
+        # The steps until then are what one wants to see, and what held the memory.
+        self._history.close()
         with contextlib.suppress(RuntimeError):
             self._profiler.__exit__(kind, error, traceback)
 
@@ -127,7 +132,7 @@ class ProfiledLoop:
             structure=report.structure,
             memory=report.memory,
             trace=trace.path,
-            files=list(self.traces),
+            files=[*self.traces, *map(str, self._snapshot)],
         )
 
     def _ready(self, profiler: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from typing import Any
 
 from ..columns import RUNTIME, Trace
 from ..errors import ProfileError
+from ..facts import Report
 from ..structure.links import launch_calls
 from .device import Device
 
-# Labels of what measuring itself does: its waits and gaps are none of the work's.
-OWN = "tileops: "
+# How the folders of traces begin that nobody gave a place.
+FOLDER = "tileops-profile-"
 # What the snapshot keeps: the last so many allocations and frees, so that a long run leaves a file of bounded size.
 _SNAPSHOT_EVENTS = 100_000
 
@@ -73,28 +75,22 @@ def recorded(device: Device, memory: bool, with_stack: bool) -> Iterator[list[Pa
     from torch.profiler import profile
 
     paths: list[Path] = []
-    with warnings.catch_warnings():
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER))
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        stack.callback(_drop_empty, folder)
         # That there is no CUDA is said by the report.
         warnings.filterwarnings("ignore", module="torch.profiler")
         profiler = profile(activities=activities(device), profile_memory=memory, with_stack=with_stack or memory)
-        folder = Path(tempfile.mkdtemp(prefix="tileops-profile-"))
-        snapshot = memory and device.gpu
-        if snapshot:
-            _allocator()._record_memory_history(max_entries=_SNAPSHOT_EVENTS)
+        history = contextlib.ExitStack()
+        snapshot = history.enter_context(allocations(folder, memory and device.gpu))
         profiler.start()
         try:
             yield paths
             device.wait()
         finally:
             # Also after an exception: what led there is what one wants to see.
-            if snapshot:
-                try:
-                    _allocator()._dump_snapshot(str(folder / "memory_snapshot.pickle"))
-                    paths.append(folder / "memory_snapshot.pickle")
-                except (RuntimeError, OSError) as error:
-                    # Seen with PyTorch 2.11 on an H200: "stoi".
-                    warnings.warn(f"PyTorch cannot write the allocator's snapshot: {error}", stacklevel=2)
-                _allocator()._record_memory_history(enabled=None)
+            history.close()
+            paths += snapshot
             if not _is_running():
                 # Of two profilers the inner one ends both. To stop or to read the outer one then ends the process:
                 # a segmentation fault in PyTorch 2.13, an AttributeError in 2.11.
@@ -107,6 +103,41 @@ def recorded(device: Device, memory: bool, with_stack: bool) -> Iterator[list[Pa
                 profiler.stop()
                 profiler.export_chrome_trace(str(folder / "trace.json.gz"))
                 paths.insert(0, folder / "trace.json.gz")
+
+
+@contextlib.contextmanager
+def allocations(folder: Path, wanted: bool) -> Iterator[list[Path]]:
+    """Has the allocator of a GPU keep its history, and leaves its snapshot in a folder: the list then has the path.
+
+    It is left also where memory ran out.
+    """
+    found: list[Path] = []
+    if not wanted:
+        yield found
+        return
+    _allocator()._record_memory_history(max_entries=_SNAPSHOT_EVENTS)
+    try:
+        yield found
+    finally:
+        try:
+            _allocator()._dump_snapshot(str(folder / "memory_snapshot.pickle"))
+            found.append(folder / "memory_snapshot.pickle")
+        except (RuntimeError, OSError) as error:
+            # Seen with PyTorch 2.11 on an H200: "stoi".
+            warnings.warn(f"PyTorch cannot write the allocator's snapshot: {error}", stacklevel=2)
+        _allocator()._record_memory_history(enabled=None)
+
+
+def drop(report: Report) -> None:
+    """Removes what a profile recorded into a folder of its own, once it is saved elsewhere."""
+    folder = Path(report.trace).parent
+    if folder.name.startswith(FOLDER):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _drop_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _is_running() -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..errors import ProfileError
 from .device import Device
 
 # Times have settled when the median of the last five differs by less from that of the five before.
@@ -35,7 +37,11 @@ class Warmup:
 
 
 def warm_up(work: Callable[[], object], device: Device, least: int) -> Warmup:
-    """Calls until times settle, at least so many times."""
+    """Calls until times settle, at least so many times.
+
+    Raises:
+        ProfileError: if a call only returns what would do the work.
+    """
     taken: list[float] = []
     started = time.monotonic()
     settled = False
@@ -44,8 +50,10 @@ def warm_up(work: Callable[[], object], device: Device, least: int) -> Warmup:
             break
         device.wait()
         began = time.perf_counter_ns()
-        work()
+        returned = work()
         device.wait()
+        if not taken:
+            _refuse_the_lazy(returned)
         taken.append(float(time.perf_counter_ns() - began))
         settled = has_settled(taken[1:])
     return Warmup(taken[0], len(taken), settled, statistics.median(taken[-_WINDOW:]))
@@ -57,3 +65,13 @@ def has_settled(taken: list[float]) -> bool:
         return False
     before, last = statistics.median(taken[-2 * _WINDOW : -_WINDOW]), statistics.median(taken[-_WINDOW:])
     return abs(last - before) <= TOLERANCE * before
+
+
+def _refuse_the_lazy(returned: object) -> None:
+    """Coroutines and generators: to make one takes a microsecond, and that is not the work's time."""
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()  # or Python warns that nobody awaited it
+        raise ProfileError("it returns an awaitable and leaves the work to be done: run it, with asyncio.run(...)")
+    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        raise ProfileError("it returns a generator and leaves the work to be done: run it, with list(...) for one")

@@ -40,12 +40,12 @@ def read_trace(path: str | os.PathLike[str], progress: Callable[[int, int], None
     columns, allocations, tracks = events.columns()
     frame = _frame(cutter)
     if not len(columns) and not len(allocations):
-        reason = " ".join(said) or "its list of events holds none that can be read."
+        reason = " ".join(said) or "its list of events has none with a time."
         raise ProfileError(f"{path}: nothing to report on: {reason}")
     if cutter.broken:
-        said.append(f"{_count(cutter.broken, 'event is', 'events are')} no JSON and left out.")
+        said.append(f"{_count(cutter.broken, 'event is', 'events are')} no JSON, and left out.")
     if events.unusable:
-        said.append(f"{_count(events.unusable, 'event has', 'events have')} no usable time and left out.")
+        said.append(f"{_count(events.unusable, 'event has', 'events have')} no usable time: left out.")
     if events.unpaired:
         said.append(
             f"{_count(events.unpaired, 'event is', 'events are')} of another profiler's form (begin and end apart) "

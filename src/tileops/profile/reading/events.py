@@ -14,10 +14,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..columns import ALLOCATIONS, EVENTS, OTHER, UNKNOWN, Track
+from ..columns import ALLOCATIONS, EVENTS, ON_GPU, OTHER, UNKNOWN, Track
 from .categories import KIND
 from .numbers import nanoseconds
 
+# A larger number is that of another process.
+_MOST_GPUS = 64
+# What adds up and is subtracted within int64: durations of less than 13 days, and moments that leave room for those.
+_LONGEST_NS = 2**50
+_FIRST_NS, _LAST_NS = -(2**53), 2**63 - 1 - 2**53
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -169,8 +174,9 @@ class Events:
         arguments = [event.args for event in durations]
         with np.errstate(invalid="ignore", over="ignore"):
             duration = np.array([event.dur for event in durations]) * 1000.0
-            valid &= (duration >= 0) & (duration < 2.0**62)
+            valid &= (duration >= 0) & (duration < _LONGEST_NS)
             part["duration"] = np.rint(np.where(valid, duration, 0))
+        valid &= (begin >= _FIRST_NS) & (begin <= _LAST_NS - part["duration"])
         part["kind"] = [KIND.get(event.cat, OTHER) for event in durations]
         part["name"] = [names.setdefault(event.name, len(names)) for event in durations]
         part["track"] = [tracks.setdefault((event.pid, event.tid), len(tracks)) for event in durations]
@@ -182,6 +188,10 @@ class Events:
         part["bytes"] = _integers([entry.nbytes for entry in arguments])
         part["stream"] = _integers([entry.stream for entry in arguments], np.int32)
         part["device"] = _integers([entry.device for entry in arguments], np.int16)
+        # Of work on a GPU, the process is its number.
+        for at in np.flatnonzero(np.isin(part["kind"], ON_GPU) & (part["device"] == UNKNOWN)).tolist():
+            pid = durations[at].pid
+            part["device"][at] = pid if isinstance(pid, int) and 0 <= pid < _MOST_GPUS else UNKNOWN
         if not valid.all():
             self.unusable += int(np.count_nonzero(~valid))
             part = part[valid]
@@ -213,6 +223,8 @@ class Events:
             part["track"] = [
                 self._tracks.setdefault((event.pid, event.tid), len(self._tracks)) for event in memory
             ]  # fmt: skip
+            valid &= (time >= _FIRST_NS) & (time <= _LAST_NS)
+            self.unusable += int(np.count_nonzero(~valid))
             self._allocations.append(part[valid])
 
 

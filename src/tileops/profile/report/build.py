@@ -2,38 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from ..answers import answers
 from ..columns import LABEL, Trace
+from ..counts import by_name
 from ..diagnosis import A_FUNCTION, Measured, Verdict, diagnose
 from ..facts import Report, Times
 from ..memory import memory
-from ..peaks import ceilings
+from ..parts import command, heaviest, measured
+from ..peaks import ASSUMED, ceilings, known_dtype
 from ..structure import Structure, analyze
-from .units import duration
+from ..structure.launching import launch_time
+from ..structure.own import without_own
+from .units import duration, gpu
 
 
-def report_on(trace: Trace, target: str = "") -> Report:
-    """What a trace says, without knowing anything about the program.
+def report_on(
+    trace: Trace,
+    target: str = "",
+    *,
+    flops: Mapping[str, float] | None = None,
+    bytes_moved: Mapping[str, float] | None = None,
+    dtype: object | None = None,
+) -> Report:
+    """What a trace says: of the whole, and of those of its parts whose operations or bytes are given.
 
     Args:
         trace: as :func:`~tileops.profile.read_trace` gives it.
         target: the program, such as ``python script.py``, for the commands that the report recommends. Without it
             they have placeholders, and say so.
+        flops: operations by the name of a label or kernel, or a part of that name: of one passage through the label, or
+            one run of the kernel. A multiplication and an addition are two.
+        bytes_moved: bytes that it must read from and write to memory, likewise.
+        dtype: the operands' type, which decides the peak; without it, float16 is assumed.
+
+    Raises:
+        ProfileError: for names that the trace does not have, and figures that make no sense.
     """
-    structure = analyze(trace)
+    named = list(dict.fromkeys([*(flops or {}), *(bytes_moved or {})]))
+    counts = by_name("flops", flops, named), by_name("bytes_moved", bytes_moved, named)
+    kind = ASSUMED if dtype is None else known_dtype(dtype)
+    structure = without_own(analyze(trace))
+    parts = [measured(trace, structure, name, counts[0].get(name), counts[1].get(name), kind) for name in named]
     steps = Times.of(step_times(trace))
     return Report(
         objective="Where does the time go in this trace, and what bounds it?",
-        setup=_setup(trace),
+        setup=[*_setup(trace), *([("type", kind if dtype is not None else f"{kind}, assumed")] if parts else [])],
         missing=trace.missing,
         candidates=[],
         steps=steps,
         answers=answers(structure),
-        verdicts=_verdicts(trace, structure, steps, target),
+        verdicts=[*(_of_part(*part) for part in parts), *_verdicts(trace, structure, steps, target)],
         structure=structure,
         memory=memory(trace),
         trace=trace.path,
     )
+
+
+def _of_part(measured: Measured, left_out: str) -> Verdict:
+    verdict = diagnose(measured)
+    return replace(verdict, evidence=(*verdict.evidence, left_out)) if left_out else verdict
 
 
 def step_times(trace: Trace) -> list[float]:
@@ -71,24 +101,31 @@ def _verdicts(trace: Trace, structure: Structure, steps: Times | None, target: s
     if not structure.sharing:
         why = next((text for text in trace.missing if text.startswith("There ")), "")
         return [diagnose(Measured("the trace", target=target, again=A_FUNCTION, unmeasured=why))]
-    found = []
+    heavy, found = heaviest(structure), []
+    busy = {stream.device: 0 for stream in structure.streams}
+    for stream in structure.streams:
+        busy[stream.device] += stream.kernels + stream.copies
     for entry in structure.sharing:
         rows = [row for row in structure.table if row.kind == "kernel"]
         found.append(
             diagnose(
                 Measured(
-                    f"GPU {entry.device}",
+                    gpu(entry.device),
                     gpu_ns=float(entry.gpu_ns),
                     repeats=steps.count if steps else 1,
                     wall_ns=float(entry.wall_ns),
-                    launch_ns=float(structure.launches.cpu_ns) if structure.launches.count else None,
+                    launch_ns=float(launch_time(trace, entry.device)) if structure.launches.count else None,
                     host_ns=float(entry.cpu_ns),
-                    kernels=structure.launches.kernels or None,
-                    ceilings=ceilings(entry.name, "float16"),
+                    kernels=busy[entry.device],
+                    ceilings=ceilings(entry.name, ASSUMED, memory=trace.device_memory(entry.device)),
                     doubts=doubts,
+                    cold=bool(doubts),
+                    whole=True,
                     kernel=rows[0].name if rows else "",
                     target=target,
                     again=A_FUNCTION,
+                    # A script's trace may be moved; the script itself is there.
+                    part=command(trace, heavy) if heavy and not target else "",
                 )
             )
         )

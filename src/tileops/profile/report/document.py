@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..diagnosis import NO_VERDICT
 from ..facts import Candidate, Instructions, Report, Times
-from .units import duration, number, share, size
+from .units import UNKNOWN, duration, gpu, number, share, size
 
 # Rows of the summary table: as many as PyTorch's own example prints.
 ROWS = 20
@@ -29,12 +29,23 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts under headings; the columns from ``numbers`` on are figures."""
+    """Rows of texts under headings.
+
+    Attributes:
+        title, headings, rows: what it shows; without headings, a row is a heading and its text.
+        numbers: the columns from this one on are figures...
+        words: ...but for so many at the end.
+    """
 
     title: str
     headings: list[str]
     rows: list[list[str]]
     numbers: int = 1
+    words: int = 0
+
+    def is_figure(self, column: int) -> bool:
+        """Whether a column holds figures."""
+        return any(self.headings) and self.numbers <= column < len(self.headings) - self.words
 
 
 @dataclass(frozen=True)
@@ -212,14 +223,14 @@ def _sharing(report: Report) -> list[Paragraph | Table]:
             entry.wall_ns, entry.gpu_ns, entry.cpu_ns, entry.both_ns, entry.neither_ns, entry.copy_ns,
             entry.copy_hidden_ns, entry.communication_ns, entry.communication_hidden_ns,
         )  # fmt: skip
-        rows.append([f"{entry.device} {entry.name}".strip(), *map(duration, times)])
+        rows.append([f"{_number(entry.device)} {entry.name}".strip(), *map(duration, times)])
     return [Table("Host and GPU", _SHARING, rows)] if rows else []
 
 
 def _streams(report: Report) -> list[Paragraph | Table]:
     rows = [
-        [*map(str, (stream.device, stream.stream, stream.kernels, stream.copies)), duration(stream.busy_ns),
-         duration(stream.alone_ns)]
+        [*map(_number, (stream.device, stream.stream)), *map(str, (stream.kernels, stream.copies)),
+         duration(stream.busy_ns), duration(stream.alone_ns)]
         for stream in report.structure.streams
     ]  # fmt: skip
     return [Table("Streams in use", ["GPU", "stream", "kernels", "copies", "busy", "alone"], rows, 2)] if rows else []
@@ -228,7 +239,7 @@ def _streams(report: Report) -> list[Paragraph | Table]:
 def _gaps(report: Report) -> list[Paragraph | Table]:
     blocks: list[Paragraph | Table] = []
     for gaps in [*report.structure.gaps, *report.structure.stream_gaps]:
-        where = f"GPU {gaps.device}" + ("" if gaps.stream is None else f", stream {gaps.stream}")
+        where = gpu(gaps.device) + ("" if gaps.stream is None else f", stream {gaps.stream}")
         if not gaps.causes:
             blocks.append(Paragraph(f"{where} had no gaps."))
             continue
@@ -237,7 +248,7 @@ def _gaps(report: Report) -> list[Paragraph | Table]:
             for g in gaps.causes
         ]
         headings = ["cause", "gaps", "total", "median", "longest", "meaning"]
-        blocks.append(Table(f"Gaps of {where}: {duration(gaps.idle_ns)} idle", headings, rows))
+        blocks.append(Table(f"Gaps of {where}: {duration(gaps.idle_ns)} idle", headings, rows, words=1))
         rows = [
             [g.before, g.after, g.cause, duration(g.begin_ns), duration(g.duration_ns)] for g in gaps.longest[:LONGEST]
         ]
@@ -249,7 +260,7 @@ def _gaps(report: Report) -> list[Paragraph | Table]:
 def _queues(report: Report) -> list[Paragraph | Table]:
     blocks: list[Paragraph | Table] = [
         Paragraph(
-            f"Launch queue of GPU {queue.device}: at most {queue.deepest:,} kernels waited, {queue.mean:.1f} on "
+            f"Launch queue of {gpu(queue.device)}: at most {queue.deepest:,} kernels waited, {queue.mean:.1f} on "
             f"average; for {queue.empty_share:.0%} of the time none did."
         )
         for queue in report.structure.queues
@@ -316,7 +327,7 @@ def _labels(report: Report) -> list[Paragraph | Table]:
         for label in labels[: 2 * ROWS]
     ]
     headings = ["label", "calls", "on the host", "on GPUs", "of that its own", "kernels", "most of it"]
-    found: list[Paragraph | Table] = [Table("Labels", headings, rows)]
+    found: list[Paragraph | Table] = [Table("Labels", headings, rows, words=1)]
     guessed = sum(label.by_time for label in labels if len(label.path) == 1)
     if guessed:
         found.append(
@@ -369,6 +380,10 @@ def _memory(report: Report) -> Section:
                 )
             )
     return Section("Memory", blocks)
+
+
+def _number(value: int) -> str:
+    return str(value) if value >= 0 else UNKNOWN
 
 
 def _yes(value: bool) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
+import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +55,28 @@ def save(report: Report, folder: str) -> tuple[Report, list[str]]:
     except OSError as error:
         raise ProfileError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
     return report, [str(path) for path in written]
+
+
+def save_for_tensorboard(report: Report, folder: str) -> str:
+    """Writes the trace as TensorBoard's plugin looks for it; see :meth:`tileops.profile.Report.save_for_tensorboard`.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        ProfileError: if it cannot be written, or the trace is gone.
+    """
+    # The worker, and when: runs of one log folder stand beside each other.
+    name = f"{socket.gethostname()}_{os.getpid()}.{time.time_ns() // 1_000_000}.pt.trace.json.gz"
+    path = Path(folder, name)
+    if not report.trace or not Path(report.trace).exists():
+        raise ProfileError("the report's trace is gone, and TensorBoard shows nothing else: profile again")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _copy(Path(report.trace), path)
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return str(path)
 
 
 def _copy(source: Path, target: Path) -> None:

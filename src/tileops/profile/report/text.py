@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 
 from rich import box
@@ -18,8 +19,12 @@ _STYLES = {"plain": "", "warn": "yellow", "lead": "bold", "code": "cyan"}
 # Wide enough that no figure is broken into lines; names are cut.
 WIDTH = 150
 _LONGEST_NAME = 64
-# Columns of sentences, which are broken into lines rather than cut.
-_PROSE = ("", "meaning", "source", "question", "answer")
+# Columns of names, which are cut; all others are broken into lines.
+_NAMES = ("Name", "label", "after", "before", "most of it", "candidate", "inside", "what", "where")
+# What C++ names can do without: return types, namespaces, and the parameters at the end.
+_CEREMONY = re.compile(
+    r"^void |\(anonymous namespace\)::|\b[A-Za-z_]\w*::(?=[A-Za-z_(])|\((?:[^()]|\([^()]*\))*\)(?: const)?$"
+)
 
 
 def renderable(report: Report) -> Group:
@@ -47,28 +52,36 @@ def _blocks(section: Section) -> list[RenderableType]:
 
 
 def _paragraph(block: Paragraph) -> RenderableType:
+    said = "\n".join(map(_shown, block.text.split("\n")))
     if block.tone == "code":
         # Commands are copied: neither broken into lines nor cut, which Rich's Padding would do.
-        return Text(f"  {block.text}", _STYLES[block.tone], no_wrap=True, overflow="ignore")
-    return Text(block.text, _STYLES[block.tone])
+        return Text(f"  {said}", _STYLES[block.tone], no_wrap=True, overflow="ignore")
+    return Text(said, _STYLES[block.tone])
 
 
 def _table(block: Table) -> RenderableType:
     bare = not any(block.headings)
     table = RichTable(box=None if bare else box.SIMPLE_HEAD, pad_edge=False, show_header=not bare)
     for index, heading in enumerate(block.headings):
-        figures = index >= block.numbers and heading not in ("meaning", "most of it")
-        table.add_column(Text(heading), justify="right" if figures and not bare else "left", overflow="fold")
+        table.add_column(Text(heading), justify="right" if block.is_figure(index) else "left", overflow="fold")
     for row in block.rows:
         # Text, since names may hold what Rich takes for markup.
-        cells = zip(block.headings, row)
-        table.add_row(*(Text(cell if heading in _PROSE else shortened(cell)) for heading, cell in cells))
+        cells = zip(block.headings, map(_shown, row))
+        table.add_row(*(Text(shortened(cell) if heading in _NAMES else cell) for heading, cell in cells))
     # Not the table's own title, which would be broken to the table's width.
-    return Group(Text(block.title, "bold"), table)
+    return Group(Text(_shown(block.title), "bold"), table)
+
+
+def _shown(text: str) -> str:
+    """A text on one line, in which nothing from a trace steers the terminal."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def shortened(name: str, longest: int = _LONGEST_NAME) -> str:
-    """A name that is too long for a table, by its beginning and its end."""
+    """A name that is too long for a table: without namespaces and parameters, else by its beginning and its end."""
+    if len(name) <= longest:
+        return name
+    name = _CEREMONY.sub("", name)
     if len(name) <= longest:
         return name
     return f"{name[: longest * 2 // 3]}…{name[-longest // 3 + 1 :]}"

@@ -29,6 +29,16 @@ def size(count: float | None) -> str:
     return f"{count:,.0f} B"
 
 
+def gpu(device: int) -> str:
+    """A GPU by its number, where the trace has it."""
+    return f"GPU {device}" if device >= 0 else "the GPU without a number"
+
+
+def times(count: int) -> str:
+    """How often."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def share(part: float | None) -> str:
     """A part of a whole."""
     return UNKNOWN if part is None else f"{part:.1%}"

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..columns import LABEL, OP, OVERHEAD, PYTHON, RUNTIME, Trace
+from .attribution import Instance
 from .intervals import covered, merge
-from .links import launch_calls, sync_calls
+from .links import callers, gpu_events, launch_calls, sync_calls
 from .nesting import innermost
 
 COMPILATION, MODULE_LOAD, FIRST_ALLOCATION, PROFILER = "compilation", "module load", "first allocation", "profiler"
+# A launch that loads its kernel's module first, as CUDA does lazily: the trace shows a long launch call, and no load.
+FIRST_LAUNCH = "first launch"
+# The first launch under a profiler takes 0.3 to 0.4 ms on an H200 for the profiler's sake; a queue that is full keeps a
+# launch waiting while the GPU works.
+_LONG_LAUNCH_NS, _LONG_LAUNCH, _IDLE = 1_000_000, 20.0, 0.5
 _OF_CALLS = (
     (COMPILATION, re.compile(r"^nvrtc|^nvPTXCompiler|^hiprtc|^cuLinkC|^cuLinkAdd")),
     (MODULE_LOAD, re.compile(r"^(?:cu|cuda|hip)(?:Module|Library)Load|^cudaGetFuncBySymbol|^cuLibraryGetKernel")),
@@ -65,7 +72,7 @@ class Artifact:
     """Work that a warm-up should have done.
 
     Attributes:
-        kind: ``compilation``, ``module load``, ``first allocation`` or ``profiler``.
+        kind: ``compilation``, ``module load``, ``first allocation``, ``first launch`` or ``profiler``.
         name: of the call or function.
         count: how often.
         total_ns: on the host.
@@ -142,42 +149,71 @@ def artifacts(trace: Trace) -> list[Artifact]:
 
     The most expensive come first.
     """
-    return _grouped(trace, np.ones(len(trace.events), bool))
+    groups = _grouped(trace, np.ones(len(trace.events), bool))
+    launched = long_first_launches(trace)
+    for name in np.unique(trace.events["name"][launched]).tolist():
+        groups[FIRST_LAUNCH, name] = launched[trace.events["name"][launched] == name]
+    return _listed(trace, groups)
 
 
 def inside(trace: Trace, label: str) -> list[Artifact]:
-    """Those that fall inside passages of a label, without the profiler's own."""
+    """Those that fall inside passages of a label, without the profiler's own and those that may be."""
     events = trace.events
     passages = events[(events["kind"] == LABEL) & (events["name"] == _index(trace, label))]
     union = merge(passages["begin"], passages["begin"] + passages["duration"])
     held = np.isin(events["track"], passages["track"])
     held &= covered(union, events["begin"], events["begin"] + np.maximum(events["duration"], 1)) > 0
-    return [artifact for artifact in _grouped(trace, held) if artifact.kind != PROFILER]
+    return [artifact for artifact in _listed(trace, _grouped(trace, held)) if artifact.kind != PROFILER]
+
+
+def first_call_work(trace: Trace) -> np.ndarray:
+    """Indices of the events that a warm-up should have had."""
+    groups = _grouped(trace, np.ones(len(trace.events), bool))
+    members = [members for (kind, _), members in groups.items() if kind != PROFILER]
+    return np.unique(np.concatenate([long_first_launches(trace), *members]))
+
+
+def long_first_launches(trace: Trace) -> np.ndarray:
+    """Indices of calls that launch a kernel for the first time, take very long, and leave the GPU idle meanwhile."""
+    events, active = trace.events, gpu_events(trace)
+    launches, called = launch_calls(trace), callers(trace, active)
+    linked = np.isin(called, launches)
+    if not linked.any():
+        return np.zeros(0, np.int64)
+    # The first launch of each name, in the order of the calls.
+    order = np.argsort(events["begin"][called[linked]], kind="stable")
+    first = np.unique(events["name"][active[linked]][order], return_index=True)[1]
+    calls = np.unique(called[linked][order][first])
+    begin, took = events["begin"][calls], events["duration"][calls]
+    busy = covered(merge(events["begin"][active], events["begin"][active] + events["duration"][active]), begin,
+                   begin + took)  # fmt: skip
+    typical = float(np.median(events["duration"][launches]))
+    return calls[(took >= _LONG_LAUNCH_NS) & (took > _LONG_LAUNCH * typical) & (busy <= _IDLE * took)]
 
 
 def _index(trace: Trace, name: str) -> int:
     return trace.names.index(name) if name in trace.names else -1
 
 
-def _grouped(trace: Trace, chosen: np.ndarray) -> list[Artifact]:
+def _grouped(trace: Trace, chosen: np.ndarray) -> dict[tuple[str, int], np.ndarray]:
+    """Indices of the chosen events that are artifacts, by kind and name."""
     events = trace.events
     groups: dict[tuple[str, int], np.ndarray] = {}
     for kind, patterns in ((RUNTIME, _OF_CALLS), (OVERHEAD, _OF_OVERHEAD), (PYTHON, ((COMPILATION, _OF_PYTHON),))):
-        members = events[(events["kind"] == kind) & chosen]
-        for name in np.unique(members["name"]).tolist():
+        members = np.flatnonzero((events["kind"] == kind) & chosen)
+        for name in np.unique(events["name"][members]).tolist():
             matched = next((what for what, pattern in patterns if pattern.search(trace.names[name])), None)
             if matched is not None:
-                groups[matched, name] = members[members["name"] == name]
-    found = [
-        Artifact(
-            kind,
-            trace.names[name],
-            len(members),
-            int(members["duration"].sum()),
-            int(members["begin"].min()) - trace.start,
-        )
-        for (kind, name), members in groups.items()
-    ]
+                groups[matched, name] = members[events["name"][members] == name]
+    return groups
+
+
+def _listed(trace: Trace, groups: dict[tuple[str, int], np.ndarray]) -> list[Artifact]:
+    found = []
+    for (kind, name), members in groups.items():
+        events = trace.events[members]
+        first = int(events["begin"].min()) - trace.start
+        found.append(Artifact(kind, trace.names[name], len(members), int(events["duration"].sum()), first))
     return sorted(found, key=lambda artifact: -artifact.total_ns)
 
 
@@ -198,3 +234,14 @@ def stands_out(took: np.ndarray) -> bool:
     median = float(np.median(took[1:]))
     deviation = float(np.median(np.abs(took[1:] - median)))
     return bool(took[0] > _TIMES * median and took[0] > median + _DEVIATIONS * deviation)
+
+
+def first_passage(passages: Sequence[Instance]) -> str:
+    """That the first of some passages took longer than the others, as the beginning of a sentence; else empty."""
+    if len(passages) < 4:
+        return ""
+    for what, taken in (("on the GPU", [p.gpu_ns for p in passages]), ("on the host", [p.cpu_ns for p in passages])):
+        if any(taken) and stands_out(np.array(taken)):
+            median = float(np.median(taken[1:])) / 1000
+            return f"Its first call in the profile took {taken[0] / 1000:.1f} µs {what}, the others {median:.1f}"
+    return ""

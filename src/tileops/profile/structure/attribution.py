@@ -221,16 +221,27 @@ def labels(trace: Trace) -> list[Label]:
     return found
 
 
-def instances(trace: Trace, name: str) -> list[Instance]:
-    """The passages through a label, in order."""
+def instances(trace: Trace, name: str, outermost: bool = False) -> list[Instance]:
+    """The passages through a label, in order.
+
+    Args:
+        trace: the trace.
+        name: of the label; ``ProfilerStep`` for the profiler's steps. Inside itself it is part of the passage that it
+            stands in.
+        outermost: leaves out the passages that stand inside other labels.
+    """
     events = trace.events
-    if name not in trace.names:
+    prefix = "ProfilerStep#" if name == "ProfilerStep" else None
+    numbers = [
+        number for number, own in enumerate(trace.names) if own == name or (prefix and own.startswith(prefix))
+    ]  # fmt: skip
+    if not numbers:
         return []
-    number = trace.names.index(name)
     host = _host(trace, (LABEL,))
     owner, _ = _by_time(trace, host)
+    named = np.isin(events["name"][host.index], numbers)
+    chosen = named & (host.parent < 0) if outermost else named & ~_within_same(host.parent, named.astype(np.int64))
     # Kernels of labels inside it are its own.
-    chosen = events["name"][host.index] == number
     top = np.where(chosen, np.arange(len(host.index)), -1)
     for _ in range(int(_depth_of(host.parent).max(initial=0))):
         top = np.where((top < 0) & (host.parent >= 0), top[np.maximum(host.parent, 0)], top)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..columns import Trace
+from .artifacts import first_call_work
 from .intervals import covered, merge
 from .links import callers, gpu_events, sync_calls
 
-HOST_LATE, SYNCHRONIZATION, OTHER_STREAM, QUEUED, UNLINKED = range(5)
+HOST_LATE, SYNCHRONIZATION, FIRST_CALL, OTHER_STREAM, QUEUED, UNLINKED = range(6)
 CAUSES = {
     HOST_LATE: "host late",
     SYNCHRONIZATION: "synchronization",
+    FIRST_CALL: "first call",
     OTHER_STREAM: "other stream",
     QUEUED: "already queued",
     UNLINKED: "unknown",
@@ -21,6 +23,7 @@ CAUSES = {
 MEANING = {
     HOST_LATE: "the next launch came when the GPU had already run out of work",
     SYNCHRONIZATION: "the host waited for the GPU to finish, and launched only then",
+    FIRST_CALL: "the host compiled, loaded a module or allocated from the driver: a warm-up should have done that",
     OTHER_STREAM: "the launch had been queued, and another stream of the GPU worked meanwhile",
     QUEUED: "the launch had been queued: what the GPU itself takes between kernels, or a wait for an event",
     UNLINKED: "the trace does not say which call launched what followed",
@@ -28,6 +31,8 @@ MEANING = {
 # A kernel that begins within twice the time that the quickest twentieth needs from its launch call has not waited in
 # a queue, although the call may have returned before the GPU ran out of work.
 _QUICK = 2.0
+# Of a gap before a late launch, so much must be the work of a first call for that to be the cause.
+_MOSTLY = 0.5
 
 
 @dataclass(frozen=True)
@@ -93,16 +98,19 @@ def find_gaps(trace: Trace) -> tuple[list[DeviceGaps], list[DeviceGaps]]:
     called = callers(trace, active)
     floor = _floor(trace, active, called)
     syncs = sync_calls(trace)
+    cold = _busy(events[first_call_work(trace)])
     whole, apart = [], []
     for device in np.unique(events["device"][active]):
         on_device = np.flatnonzero(events["device"][active] == device)
         streams = np.unique(events["stream"][active[on_device]])
         busy = _busy(events[active[on_device]])
-        whole.append(_of(trace, active[on_device], called[on_device], syncs, floor, busy, int(device), None))
+        whole.append(_of(trace, active[on_device], called[on_device], syncs, floor, busy, cold, int(device), None))
         if len(streams) > 1:
             for stream in streams:
                 members = on_device[events["stream"][active[on_device]] == stream]
-                apart.append(_of(trace, active[members], called[members], syncs, floor, busy, int(device), int(stream)))
+                apart.append(
+                    _of(trace, active[members], called[members], syncs, floor, busy, cold, int(device), int(stream))
+                )
     return whole, apart
 
 
@@ -127,6 +135,7 @@ def _of(
     syncs: np.ndarray,
     floor: float,
     busy: tuple[np.ndarray, np.ndarray],
+    cold: tuple[np.ndarray, np.ndarray],
     device: int,
     stream: int | None,
 ) -> DeviceGaps:
@@ -147,6 +156,7 @@ def _of(
         cause[queued & (covered(busy, first, last) > 0)] = OTHER_STREAM
     waited = _waited(trace, syncs, call, first, launched)
     cause[~queued & waited] = SYNCHRONIZATION
+    cause[~queued & (covered(cold, first, last) >= _MOSTLY * lengths)] = FIRST_CALL
     cause[call < 0] = UNLINKED
 
     # What ended last before the gap is not always what began last.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..columns import KERNEL, UNKNOWN, Trace
+from .artifacts import long_first_launches
 from .links import callers, launch_calls
 
 # A kernel of less than this is smaller than what a launch takes the host: 2 to 10 µs, with the framework around it.
@@ -104,6 +105,14 @@ def launches(trace: Trace) -> Launches:
         ratio=float(duration.sum()) / kernel_ns if kernel_ns and len(calls) else None,
         latency_ns=int(np.median(waits)) if len(waits) else None,
     )
+
+
+def launch_time(trace: Trace, device: int) -> int:
+    """What the calls that launched kernels on one GPU took the host, in ns, without those that loaded modules."""
+    events = trace.events
+    kernels = np.flatnonzero((events["kind"] == KERNEL) & (events["device"] == device))
+    calls = np.intersect1d(callers(trace, kernels), _outer(trace, launch_calls(trace)))
+    return int(events["duration"][np.setdiff1d(calls, long_first_launches(trace))].sum())
 
 
 def _outer(trace: Trace, calls: np.ndarray) -> np.ndarray:

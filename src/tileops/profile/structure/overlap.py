@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..columns import KERNEL, MEMCPY, MEMSET, OP, RUNTIME, Trace
+from ..columns import KERNEL, LABEL, MEMCPY, MEMSET, ON_GPU, OP, RUNTIME, Trace
 from .intervals import length, merge, overlap
 from .links import gpu_events, sync_calls
 
@@ -21,7 +21,7 @@ class Sharing:
     Attributes:
         device: its number.
         name: what the trace calls it.
-        wall_ns: from the first event of host or GPU to the last one's end.
+        wall_ns: from the first operator, call, label or event of a GPU to the last one's end.
         gpu_ns: something ran on the GPU.
         cpu_ns: an operator or a call ran on the host, without the calls that wait for the GPU.
         both_ns: of these two, the time in common.
@@ -76,8 +76,10 @@ def sharing(trace: Trace) -> list[Sharing]:
     if not len(active):
         return []
     host = _subtract(_union(events[on_host]), _union(events[sync_calls(trace)]))
-    everything = np.concatenate([events[on_host], events[active]])
-    wall = int((everything["begin"] + everything["duration"]).max() - everything["begin"].min())
+    # Labels too: a step in which next to nothing was recorded is as long as it is.
+    all_of_it = np.isin(events["kind"], (OP, RUNTIME, LABEL, *ON_GPU))
+    begin = events["begin"][all_of_it]
+    wall = int((begin + events["duration"][all_of_it]).max() - begin.min())
     communicating = np.isin(
         events["name"], [index for index, name in enumerate(trace.names) if _COMMUNICATION.match(name)]
     )

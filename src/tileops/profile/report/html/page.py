@@ -13,6 +13,9 @@ from ...facts import Report
 from ..document import Paragraph, Section, Table, document
 from .plots import memory_plot, queue_plot, roofline
 
+# Letters of a cell that are shown at once: about three lines. A few more are not worth the click.
+_SHOWN, _LONGEST = 180, 240
+
 
 def to_html(report: Report) -> str:
     """The report's page. It fetches nothing, and its policy lets nothing run but what is in it."""
@@ -66,7 +69,7 @@ def _block(block: Paragraph | Table) -> str:
 
 def _table(block: Table) -> str:
     def kind(index: int) -> str:
-        return "number" if index >= block.numbers and any(block.headings) else "text"
+        return "number" if block.is_figure(index) else "text"
 
     head = ""
     if any(block.headings):
@@ -76,10 +79,17 @@ def _table(block: Table) -> str:
         )
         head = f"<thead><tr>{cells}</tr></thead>"
     rows = "\n".join(
-        "<tr>" + "".join(f'<td class="{kind(index)}">{text(cell)}</td>' for index, cell in enumerate(row)) + "</tr>"
+        "<tr>" + "".join(f'<td class="{kind(index)}">{_cell(cell)}</td>' for index, cell in enumerate(row)) + "</tr>"
         for row in block.rows
     )
     return f'<h3>{text(block.title)}</h3>\n<div class="table"><table>{head}<tbody>\n{rows}\n</tbody></table></div>'
+
+
+def _cell(value: str) -> str:
+    """A text; of a very long one, which names of C++ kernels are, the beginning until it is opened."""
+    if len(value) <= _LONGEST:
+        return text(value)
+    return f"<details><summary>{text(value[:_SHOWN])}</summary>{text(value[_SHOWN:])}</details>"
 
 
 @cache

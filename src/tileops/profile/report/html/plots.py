@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...facts import Report
 from ...memory import Memory
 from ...structure.launching import Queue
-from ..units import duration, size
+from ..units import duration, gpu, size
 
 WIDTH, HEIGHT = 860, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 24, 16, 44
@@ -35,17 +35,15 @@ class _Axis:
 
 
 def roofline(report: Report) -> str:
-    """Every candidate whose operations and bytes are known, under the roofs of its GPU; empty if there is none.
+    """Whatever has known operations and bytes, under the roofs of its GPU; empty if nothing has.
 
     A point's bar spans the quartiles of its repeats.
     """
     points = []
-    times = {candidate.name: candidate.gpu for candidate in report.candidates}
     for verdict in report.verdicts:
-        found, taken = verdict.rates, times.get(verdict.name)
-        if found.intensity and found.tflops and taken:
-            spread = (found.tflops * taken.median_ns / taken.high_ns, found.tflops * taken.median_ns / taken.low_ns)
-            points.append((verdict.name, found.intensity, found.tflops, spread))
+        found = verdict.rates
+        if found.intensity and found.tflops:
+            points.append((verdict.name, found.intensity, found.tflops, found.spread or (found.tflops, found.tflops)))
     if not points:
         return ""
     roofs = {
@@ -88,7 +86,7 @@ def queue_plot(queue: Queue) -> str:
     """The depth of a GPU's launch queue over time; empty if nothing ever waited."""
     if queue.deepest == 0:
         return ""
-    title = f"Kernels launched and not begun on GPU {queue.device}, over time"
+    title = f"Kernels launched and not begun on {gpu(queue.device)}, over time"
     return _steps(queue.history, float(queue.deepest), str, title)
 
 

@@ -16,15 +16,17 @@ function figure(text) {
 /**
  * @param {string} one
  * @param {string} other
+ * @param {boolean} down
  */
-function compare(one, other) {
+function compare(one, other, down) {
   const a = figure(one);
   const b = figure(other);
-  if (a !== null && b !== null) {
-    return a - b;
+  if ((a === null) !== (b === null)) {
+    // What is unknown comes last, whichever way the figures go.
+    return a === null ? 1 : -1;
   }
-  // What is unknown comes last, whichever way the figures go.
-  return a !== null ? 1 : b !== null ? -1 : one.localeCompare(other);
+  const order = a !== null && b !== null ? a - b : one.localeCompare(other);
+  return down ? -order : order;
 }
 
 /** @param {HTMLTableCellElement} heading */
@@ -37,10 +39,9 @@ function sortBy(heading) {
   }
   heading.setAttribute("aria-sort", down ? "descending" : "ascending");
   const place = heading.cellIndex;
-  const rows = [...body.rows].sort((one, other) => {
-    const order = compare(one.cells[place].textContent ?? "", other.cells[place].textContent ?? "");
-    return down ? -order : order;
-  });
+  const rows = [...body.rows].sort((one, other) =>
+    compare(one.cells[place].textContent ?? "", other.cells[place].textContent ?? "", down),
+  );
   body.append(...rows);
 }
 
