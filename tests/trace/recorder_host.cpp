@@ -7,7 +7,7 @@
 
 #include <vector>
 
-enum Op { kMark, kMarkInt, kMarkUnsigned, kMarkFloat, kJump, kLeave, kEnd };
+enum Op { kMark, kMarkInt, kMarkUnsigned, kMarkFloat, kJump, kLeave, kEnd, kSettle, kFlush };
 
 static std::vector<int64_t> read_words(size_t count) {
   std::vector<int64_t> words(count);
@@ -20,6 +20,27 @@ static std::vector<int64_t> read_words(size_t count) {
 #else
 #define JUMP(group, to) tileops_trace::recorders[group].count = tileops_trace::recorders[group].events = (to)
 #define tileops_mark_u32 tileops_mark_i32
+#endif
+
+// What only the CUDA recorder has: a record whose site is kept apart from its clock, and a store of held ones alone.
+#if TILEOPS_HOST_CUDA
+#define LATE(group)            \
+  MARK_AS(7, _late0, group)    \
+  MARK_AS(8, _late1, group)    \
+  MARK_AS(9, _late2, group)
+#define tileops_mark_late0_f32(...) abort()  // is not there
+#define tileops_mark_late1_f32 tileops_mark_late0_f32
+#define tileops_mark_late2_f32 tileops_mark_late0_f32
+#define STORES(group)                                              \
+  if (op[0] == kSettle && op[2] == 0) tileops_settle0(group);      \
+  if (op[0] == kSettle && op[2] == 1) tileops_settle1(group);      \
+  if (op[0] == kSettle && op[2] == 2) tileops_settle2(group);      \
+  if (op[0] == kFlush && op[2] == 1) tileops_flush1(group);        \
+  if (op[0] == kFlush && op[2] == 2) tileops_flush2(group);        \
+  if (op[0] == kFlush && op[2] == 3) tileops_flush3(group);
+#else
+#define LATE(group)
+#define STORES(group)
 #endif
 
 // `way` is what follows the name of a marker: one that stores its record alone, that holds it as the first, second or
@@ -44,6 +65,8 @@ static std::vector<int64_t> read_words(size_t count) {
     MARK_AS(4, _store2, group)                        \
     MARK_AS(5, _store3, group)                        \
     MARK_AS(6, _store4, group)                        \
+    LATE(group)                                       \
+    STORES(group)                                     \
     continue;                                         \
   }
 #if TILEOPS_HOST_CUDA

@@ -30,12 +30,12 @@ COMPILER = shutil.which("g++") or shutil.which("clang++")
 FLAGS = ("-std=c++17", "-O0", "-Wall", "-Wno-unused-function", "-fsanitize=address,undefined",
          "-fno-sanitize-recover=all")  # fmt: skip
 
-MARK, MARK_INT, MARK_UNSIGNED, MARK_FLOAT, JUMP, LEAVE, END = range(7)
+MARK, MARK_INT, MARK_UNSIGNED, MARK_FLOAT, JUMP, LEAVE, END, SETTLE, FLUSH = range(9)
 # What a marker does with its record: stores it, keeps it as the first, second or third of a batch, or stores it with
 # the one, two or three that were kept.
 ALONE, HELD_0, HELD_1, HELD_2, STORE_2, STORE_3, STORE_4 = range(7)
+LATE_0 = 7  # as HELD_0, HELD_1, HELD_2, with the site kept apart
 BATCHES = [(ALONE,), (HELD_0, STORE_2), (HELD_0, HELD_1, STORE_3), (HELD_0, HELD_1, HELD_2, STORE_4)]
-RECORDS = {batch[-1]: len(batch) for batch in BATCHES}  # that are stored together, 0 for those that are kept
 SITES = {0: 1, 1: 2, 300: 3, 65535: 1}  # a site's events
 LEADS, THREADS_X = (5, 19), 8
 GAP = 8  # words between rows that nobody may touch
@@ -116,24 +116,40 @@ def _signed(word: int) -> int:
 
 
 @st.composite
-def marks(draw: Any, payloads: tuple[bool, bool]) -> list[list[int]]:
+def marks(draw: Any, payloads: tuple[bool, bool], cuda: bool) -> list[list[int]]:
     """What a thread does in one block: markers of both groups, perhaps an early return.
 
-    Up to four of a group that follow each other may be a batch, whatever the other group does in between.
+    Up to four of a group that follow each other may be a batch, whatever the other group does in between. On the GPU
+    all records of a batch of up to three may be held back, some with their sites apart, and then be stored by a call of
+    its own. Behind what the recorder is told stands whether an operation is the last one of its batch.
     """
     ops: list[list[int]] = []
     sites = st.tuples(st.integers(0, 1), st.sampled_from([*SITES]), st.integers(0, 3), st.integers(0, 2**32 - 1))
     for group, site, kind, bits in draw(st.lists(sites, max_size=40)):
-        ops.append([kind if payloads[group] else MARK, group, site, SITES[site], bits, ALONE])
+        ops.append([kind if payloads[group] else MARK, group, site, SITES[site], bits, ALONE, False])
     sizes = draw(st.lists(st.integers(1, 4), min_size=len(ops), max_size=len(ops)))
+    stores: dict[int, list[list[int]]] = {}  # behind which operation, by identity
     for group in range(2):
         left = [op for op in ops if op[1] == group]
         while left:
             batch, left = left[: sizes[-1]], left[sizes.pop() :]
-            for op, way in zip(batch, BATCHES[len(batch) - 1]):
-                op[5] = way
+            batch[-1][6] = True
+            if cuda and len(batch) < 4 and draw(st.booleans()):
+                late = [op[0] != MARK_FLOAT and draw(st.booleans()) for op in batch]
+                for place, op in enumerate(batch):
+                    op[5] = place + (LATE_0 if late[place] else HELD_0)
+                settled = [[SETTLE, group, place] for place in range(len(batch)) if late[place]]
+                stores[id(batch[-1])] = [*settled, [FLUSH, group, len(batch)]]
+            else:
+                for op, way in zip(batch, BATCHES[len(batch) - 1]):
+                    op[5] = way
+    ops = [one for op in ops for one in (op, *stores.get(id(op), []))]
     ops.append([LEAVE if draw(st.integers(0, 4)) == 0 else END])
     return ops
+
+
+def is_marker(op: list[int]) -> bool:
+    return op[0] <= MARK_FLOAT
 
 
 def stored(marked: list[list[int]], capacity: int, keep_last: bool, cuda: bool) -> dict[int, list[int]]:
@@ -145,7 +161,7 @@ def stored(marked: list[list[int]], capacity: int, keep_last: bool, cuda: bool) 
             held[number % capacity] = op
         elif number < capacity or (cuda and first < capacity):
             held[number] = op
-        if op[5] in RECORDS:
+        if op[6]:
             first = number + 1
     return held
 
@@ -175,7 +191,7 @@ def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) 
     runs, expected = [], {}
     for block in range(blocks):
         for thread in threads:
-            ops = data.draw(marks(payloads))
+            ops = data.draw(marks(payloads, cuda))
             x, y = thread % (THREADS_X + producers), thread // (THREADS_X + producers)
             at = [int(start) for start in starts[2 * block : 2 * block + 2]]
             runs.append(([*at, x, y, 0, THREADS_X + producers, 3, int(recorded[block])], ops))
@@ -189,7 +205,7 @@ def test_rows_hold_exactly_what_was_marked(recorder: Path, data: st.DataObject) 
     for (block, group), (run, ops) in expected.items():
         start, place = int(starts[2 * block + group]), places[group]
         row = model.read_row(after[start:], place, keep_last)
-        marked = [op for op in ops[:-1] if op[1] == group]
+        marked = [op for op in ops if is_marker(op) and op[1] == group]
         # On the CPU a block that leaves early is not closed; on the GPU it is.
         done = cuda or ops[-1] == [END]
         assert row["state"] == ("done" if done else "open")
@@ -225,11 +241,12 @@ def check_clocks(row: dict[str, Any], ops: list[list[int]], group: int, run: int
     """The host's clock moves on by 7 at each reading, whoever reads, so every time is known."""
     # One reading for each marker of either group; between begin and end, nothing else but the other group's opening
     # and closing, if the same thread does both. (No thread here does: there are two leads.)
-    readings = [number + 1 for number, op in enumerate(ops[:-1]) if op[1] == group]
+    markers = [op for op in ops if is_marker(op)]
+    readings = [number for number, op in enumerate(markers, 1) if op[1] == group]
     times = [time for _, time, _ in row["records"]]
     first = model.first_kept(row["count"], len(times), row["keep_last"])
     assert times == [7 * number for number in readings[first : first + len(times)]]
-    assert (row["end"] - row["begin"]) % model.WRAP == 7 * len(ops)
+    assert (row["end"] - row["begin"]) % model.WRAP == 7 * (len(markers) + 1)
     assert row["begin_ns"] == row["end_ns"] == run * 32
 
 

@@ -63,14 +63,33 @@ def dimensions(func: Any, outputs: Sequence[int], inputs: Sequence[Any]) -> Iter
             yield from ((symbol, int(extent)) for symbol, extent in pairs if isinstance(symbol, tvm.tirx.Var))
 
 
+def lines(ctas: int, table: SiteTable) -> int:
+    """How many lines the slots of a launch of so many CTAs have.
+
+    Raises:
+        TraceError: if none of them is to be recorded.
+    """
+    if not len(table.choice.numbers(ctas, 1)):
+        raise TraceError(f"ctas: the grid has CTAs 0 to {ctas - 1}, and none of them is chosen")
+    return table.choice.line_count(ctas)
+
+
 def cuda_device(inputs: Sequence[Any], table: SiteTable) -> Any:
-    """The CUDA device that a launch with these inputs allocates on, or ``None``."""
+    """The CUDA device that a launch with these inputs allocates on, or ``None``.
+
+    Raises:
+        TraceError: if it has to be on a GPU and there is none.
+    """
     import torch
 
     for value in inputs:
         if isinstance(value, torch.Tensor) and value.is_cuda:
             return value.device
-    return torch.device("cuda", torch.cuda.current_device()) if table.target == "cuda" else None
+    if table.target != "cuda":
+        return None
+    if not torch.cuda.is_available():
+        raise TraceError("this kernel is for CUDA, and PyTorch finds no GPU here: launch it where there is one")
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def free_bytes(device: Any) -> int:

@@ -1,8 +1,8 @@
 """Which CTAs of a launch are recorded, and in which line of ``slots`` each of them writes.
 
 A CTA that is not chosen costs its threads one predicate at the kernel's start, and no memory. The device computes its
-line from its number (:meth:`Choice.place`), the host the numbers of all lines (:meth:`Choice.numbers`): here, side by
-side.
+line from its number (:meth:`Choice.place`, or :meth:`Choice.source` where it is generated code that is written to), the
+host the numbers of all lines (:meth:`Choice.numbers`): here, side by side.
 """
 
 from __future__ import annotations
@@ -123,6 +123,33 @@ class Choice:
             end = ctas if stop < 0 else T.min(ctas, stop)
             return T.max((end - start + step - 1) // step, 1)
         return ctas if self.kind == "all" else T.min(ctas, sum(numbers))
+
+    def line_count(self, ctas: int) -> int:
+        """What :meth:`lines` is in a launch of ``ctas`` CTAs."""
+        return len(self.numbers_of_kind) if self.kind == "list" else max(len(self.numbers(ctas)), 1)
+
+    def source(self, cta: str, ctas: str) -> tuple[str, str]:
+        """:meth:`place` as C++ expressions of the names of two ``unsigned long long`` variables.
+
+        The line of a CTA that is not recorded is any number.
+        """
+        numbers = self.numbers_of_kind
+        if self.kind == "list":
+            chosen = " || ".join(f"{cta} == {number}" for number in numbers)
+            return chosen, "".join(f"{cta} == {number} ? {at} : " for at, number in enumerate(numbers)) + "0"
+        if self.kind == "stride":
+            start, stop, step = numbers
+            behind = f"({cta} - {start})" if start else cta
+            parts = [f"{cta} >= {start}"] if start else []
+            parts += [f"{behind} % {step} == 0", *([] if stop < 0 else [f"{cta} < {stop}"])]
+            return " && ".join(parts), f"{behind} / {step}"
+        if self.kind == "per SM":
+            return f"{cta} < {numbers[0]}", cta
+        if self.kind == "ends":
+            first, last = numbers
+            skipped = f"({ctas} > {first + last} ? {ctas} - {first + last} : 0)"
+            return f"{cta} < {first} || {cta} + {last} >= {ctas}", f"{cta} < {first} ? {cta} : {cta} - {skipped}"
+        return "true", cta
 
     def place(self, cta: Any, ctas: Any) -> tuple[Any, Any]:
         """Whether CTA ``cta`` of ``ctas`` is recorded and, if so, its line: TIR expressions of TIR expressions."""

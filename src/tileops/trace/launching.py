@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import __version__
 from .errors import TraceError
-from .sites import ATTRIBUTE, AUTO_ATTRIBUTE, SiteTable, table_in
+from .sites import ATTRIBUTE, AUTO_ATTRIBUTE, SiteTable, tables_in
 
 # What CUDA says of a kernel that trapped, failed an assert or accessed memory that is not there. PyTorch 2.8 and newer
 # raise these as AcceleratorError; before that, and from TileLang's launch, they are told by their texts alone.
@@ -27,11 +27,15 @@ _FAILED = re.compile(
 _NOT_FAILED = re.compile(r"captur|out of memory")
 
 
-def site_table(compiled: Any) -> SiteTable | None:
+def site_table(compiled: Any, kernel: str = "") -> SiteTable | None:
     """The site table that a compiled kernel carries, or ``None`` if it was not built for tracing.
 
+    Args:
+        compiled: the compiled kernel.
+        kernel: which of its ``__global__`` functions, where it has several that record; by their names.
+
     Raises:
-        TraceError: if ``compiled`` is no compiled kernel.
+        TraceError: if ``compiled`` is no compiled kernel, or has no such function.
     """
     func = getattr(compiled, "prim_func", None)
     if func is None:
@@ -41,18 +45,26 @@ def site_table(compiled: Any) -> SiteTable | None:
         )
     attrs = func.attrs or {}
     if AUTO_ATTRIBUTE in attrs:  # its sites were found in the source that TileLang generated
-        return table_in(compiled.get_kernel_source())
+        return _named([*tables_in(compiled.get_kernel_source()).values()], kernel)
     text = attrs.get(ATTRIBUTE)
     return None if text is None else _parsed(str(text))
 
 
-def traced_table(compiled: Any) -> SiteTable:
+def _named(tables: list[SiteTable], kernel: str) -> SiteTable | None:
+    found = [table for table in tables if kernel in ("", table.kernel)]
+    if len(found) > 1 or (tables and not found):
+        names = ", ".join(repr(table.kernel) for table in tables)
+        raise TraceError(f"this build records several kernels: say which, with kernel=: {names}; got {kernel!r}")
+    return found[0] if found else None
+
+
+def traced_table(compiled: Any, kernel: str = "") -> SiteTable:
     """Like :func:`site_table`, of a kernel that has to be built for tracing.
 
     Raises:
-        TraceError: if it is not.
+        TraceError: if it is not, or has no such function.
     """
-    table = site_table(compiled)
+    table = site_table(compiled, kernel)
     if table is None:
         raise TraceError("this kernel was not built for tracing: build it with traced=True")
     return table
@@ -75,25 +87,51 @@ def device_name(slots: Any) -> str:
 def arguments(compiled: Any) -> str:
     """A kernel's tensors, such as ``A float16[4096, 64], B float16[64, K]``: its name for each, type and shape.
 
-    The tensor that records go to, the last one, is left out.
+    The tensors that records go to, the last ones, are left out.
     """
-    func = compiled.prim_func
+    return tensors(compiled.prim_func, without_last=added_parameters(compiled.prim_func))
+
+
+def tensors(func: Any, without_last: int = 0) -> str:
+    """The tensors among a PrimFunc's parameters, as :func:`arguments` writes them; the last few can be left out."""
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
-    return ", ".join(f"{buffer.name} {buffer.dtype}[{', '.join(map(str, buffer.shape))}]" for buffer in buffers[:-1])
+    kept = buffers[: len(buffers) - without_last]
+    return ", ".join(f"{buffer.name} {buffer.dtype}[{', '.join(map(str, buffer.shape))}]" for buffer in kept)
+
+
+def returns_slots(compiled: Any) -> bool:
+    """Whether a compiled kernel's last output is ``slots``: whether its author's markers record."""
+    func = getattr(compiled, "prim_func", None)
+    return func is not None and ATTRIBUTE in (func.attrs or {})
+
+
+def parted(produced: Any) -> tuple[Any, Any]:
+    """What such a kernel returns: what it returns untraced, a tensor for one output and a list for several; slots."""
+    outputs = list(produced) if isinstance(produced, (list, tuple)) else [produced]
+    slots = outputs.pop()
+    return (outputs[0] if len(outputs) == 1 else outputs), slots
+
+
+def added_parameters(func: Any) -> int:
+    """How many parameters a PrimFunc has for records, behind its author's."""
+    attrs = func.attrs or {}
+    text = str(attrs.get(AUTO_ATTRIBUTE, "0"))
+    return int(text.split()[0]) + (ATTRIBUTE in attrs)
 
 
 def launch_meta(compiled: Any, slots: Any) -> dict[str, Any]:
     """What a recording keeps of its kernel's arguments, and what :func:`host_meta` says."""
-    return {"arguments": arguments(compiled), **host_meta(slots)}
+    return host_meta(slots, arguments(compiled))
 
 
-def host_meta(slots: Any) -> dict[str, Any]:
-    """What a recording keeps of where, when and on what it was made, and of the size of its ``slots``.
+def host_meta(slots: Any, arguments: str) -> dict[str, Any]:
+    """What a recording keeps of its kernel's arguments, of where, when and on what it was made, and of its ``slots``.
 
     ``rank`` is there only where processes have ranks.
     """
     number = rank()
     return {
+        "arguments": arguments,
         "device": device_name(slots),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": {"tileops": __version__, **{name: metadata.version(name) for name in ("tilelang", "torch")}},

@@ -7,7 +7,7 @@ source in ``device/`` defines; TileLang's own passes need to understand none of 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -16,16 +16,19 @@ import numpy as np
 import tilelang.language as T
 import torch
 from tilelang import tvm
+from tilelang.contrib.nvcc import have_tma
 
 from .batches import batched, is_recording
 from .carried import carried
 from .choice import Choice, check_keep
+from .copies import Copies, copies, on_their_own_rows
 from .errors import TraceError, TraceWarning
 from .markers import DAG, DEFAULT_GROUP, RANGE_BEGIN, RANGE_END, RECORD, Marker, author
 from .occurrences import occurrences
 from .paths import Found, read
 from .pipelined import only_markers, sequence, statements, tied
-from .sites import ATTRIBUTE, BEGIN, END, INSTANT, Edge, Group, Range, SiteTable
+from .placing import Move, Plan, placed_in_what_is_generated
+from .sites import ATTRIBUTE, BEGIN, END, INSTANT, Edge, Group, Range, SiteTable, markers_comment
 from .slots import MAX_SITES, WORD_BYTES, layout
 
 tirx = tvm.tirx
@@ -65,11 +68,16 @@ def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None, sai
         )
     target = _target()
     found = read(func)
+    around = copies(func.body) if _has_tma() else Copies()
+    producers: frozenset[str] = frozenset()
+    if around.places:
+        func, producers = on_their_own_rows(func, around)
+        found = read(func)
     launch = _Launch.of(func)
-    sites = _Sites(found, occurrences(func.body, launch.threads_x))
+    sites = _Sites(found, occurrences(func.body, launch.threads_x), producers)
     if target != "c":
         _check_leads(found, launch)
-    _warn(found)
+    _warn(found, around)
     body, stored = batched(_chosen(_recording(tied(carried(func.body)), sites)))
     choice = _choice(ctas, launch, target, said_by)
     table = sites.table(func, found, target, max_events, keep == "last", choice, stored)
@@ -77,7 +85,10 @@ def lower(func: Any, max_events: int, keep: str = "first", ctas: Any = None, sai
         _warn_of_arrows(found, table)
 
     slots = _slots(launch, func, table, target)
-    body = _opened_and_closed(body, table, launch, slots)
+    plan = Plan(around.buffers, tuple(sites.moves(found, around))) if around.places else None
+    body = _opened_and_closed(body, table, launch, slots, producers, plan.comment if plan else "")
+    if plan:
+        placed_in_what_is_generated()
     handle = tirx.Var(f"{slots.name}_handle", "handle")
     lowered = tirx.PrimFunc(
         [*func.params, handle], body, func.ret_type, {**dict(func.buffer_map.items()), handle: slots}, func.attrs
@@ -108,6 +119,14 @@ def _target() -> str:
     return kind
 
 
+def _has_tma() -> bool:
+    """Whether what is built for can specialize warps: copies go to a producer by TMA. True where that is unknown."""
+    current = tvm.target.Target.current(allow_none=True)
+    if current is not None:
+        return bool(have_tma(current))
+    return not torch.cuda.is_available() or torch.cuda.get_device_capability() >= (9, 0)
+
+
 def _check_leads(found: Found, launch: _Launch) -> None:
     """Catches a lead outside the block where T.Kernel was given no threads, so that the marker could not tell."""
     for marker in found.markers:
@@ -118,7 +137,7 @@ def _check_leads(found: Found, launch: _Launch) -> None:
             )
 
 
-def _warn(found: Found) -> None:
+def _warn(found: Found, around: Copies) -> None:
     for marker in found.markers:
         if marker in found.guarded and marker.kind in (RANGE_BEGIN, RECORD):
             _warn_at(
@@ -132,6 +151,19 @@ def _warn(found: Found) -> None:
                 f"{marker.what} may not bracket what was written: in a kernel with T.Pipelined, TileLang moves "
                 f"{found.moved[marker.identity]}. Specialize warps by hand where a range has to be exact",
             )
+        elif marker.identity in found.left and marker.identity not in around.places:
+            _warn_at(
+                marker,
+                f"{marker.what} may hold less than was written: out of a T.Pipelined loop's iteration TileLang moves "
+                f"{' and '.join(found.left[marker.identity])}, to a producer's warps or to another iteration. A range "
+                "around copies alone that stands in the loop itself, under no condition, goes with them",
+            )
+    for marker in around.empty:
+        _warn_at(
+            marker,
+            f"{marker.what} is empty: it holds no statement, or values only, which TileLang computes where they are "
+            "needed: put it around a T.copy, a T.gemm or a store",
+        )
 
 
 def _warn_at(marker: Marker, text: str) -> None:
@@ -145,13 +177,15 @@ def _warn_at(marker: Marker, text: str) -> None:
 class _Sites:
     """Numbers ranges, groups and sites. Markers that follow each other directly share one site, hence one record."""
 
-    def __init__(self, found: Found, totals: dict[int, int | None]):
+    def __init__(self, found: Found, totals: dict[int, int | None], producers: frozenset[str]):
+        self.producers = producers
         self.groups: dict[str, int] = {}
         self._leads: list[int] = []
         self._payloads: list[bool] = []
         self._ranges: list[Range] = []
         self._range_of: dict[int, int] = {}  # a begin's or record's identity -> position in ranges
         self._sites: list[tuple[tuple[str, int], ...]] = []
+        self._site_of: dict[int, int] = {}  # by identity, of the producer's markers: each has its own
         for marker in found.markers:
             if marker.kind == DAG:
                 continue
@@ -180,7 +214,18 @@ class _Sites:
         self._sites.append(
             tuple((KINDS[m.kind], self._range_of[m.token if m.kind == RANGE_END else m.identity]) for m in markers)
         )
+        if markers[0].group.name in self.producers:
+            (marker,) = markers
+            self._site_of[marker.identity] = len(self._sites) - 1
         return len(self._sites) - 1
+
+    def moves(self, found: Found, around: Copies) -> Iterator[Move]:
+        """The producer's sites and where they belong, in the author's order."""
+        for marker in found.markers:
+            place = around.places.get(marker.identity)
+            if place is not None:
+                site = self._site_of[marker.identity]
+                yield Move(site, place.copy, place.behind, marker.token, marker.what, marker.file, marker.line)
 
     def table(
         self, func: Any, found: Found, target: str, max_events: int, keep_last: bool, choice: Choice,
@@ -223,6 +268,9 @@ def _recording(body: Any, sites: _Sites) -> Any:
         for part in [*parts, None]:
             marker = Marker.of(part)
             if marker is not None and marker.kind == DAG:
+                continue
+            if marker is not None and marker.group.name in sites.producers:  # on its way to somewhere else
+                made.append(call([(marker, part)]))
                 continue
             if run and not (marker and _share([one for one, _ in run], marker)):
                 made.append(call(run))
@@ -380,7 +428,7 @@ def _slots(launch: _Launch, func: Any, table: SiteTable, target: str) -> Any:
 def _choice(ctas: Any, launch: _Launch, target: str, said_by: str) -> Choice:
     """A choice of CTAs, if the grid has one of them; made by the author, or ``said_by`` another call."""
     try:
-        choice = Choice.of(ctas, lambda: _multiprocessors(target))
+        choice = Choice.of(ctas, lambda: multiprocessors(target))
     except TraceError as error:
         raise TraceError(f"{author()}: {error}") from None
     total = tvm.arith.Analyzer().simplify(tirx.const(1) * launch.ctas)
@@ -392,7 +440,12 @@ def _choice(ctas: Any, launch: _Launch, target: str, said_by: str) -> Choice:
     return choice
 
 
-def _multiprocessors(target: str) -> int:
+def multiprocessors(target: str) -> int:
+    """How many SMs the device has that a kernel is built for.
+
+    Raises:
+        TraceError: if that is not known here.
+    """
     if target == "c" or not (target or torch.cuda.is_available()):
         return 1  # the CPU target's blocks run one after the other in one thread
     if not torch.cuda.is_available():
@@ -446,7 +499,9 @@ def _proven(condition: Any, sizes: list[Any]) -> bool:
     return bool(analyzer.can_prove(condition))
 
 
-def _opened_and_closed(body: Any, table: SiteTable, launch: _Launch, slots: Any) -> Any:
+def _opened_and_closed(
+    body: Any, table: SiteTable, launch: _Launch, slots: Any, producers: frozenset[str], comment: str
+) -> Any:
     """The body with the recorder's source injected, and every group's row opened at its start and closed at its end."""
     grid = [extent if isinstance(extent, int) else tirx.Cast("int32", extent) for extent in launch.extents]
     recorded, line = table.choice.place(launch.cta, _as_int64(launch.ctas))
@@ -455,14 +510,16 @@ def _opened_and_closed(body: Any, table: SiteTable, launch: _Launch, slots: Any)
     for number, group in enumerate(table.groups):
         place = group.layout
         row = slots.access_ptr("w", offset=line * table.line_words + place.offset)
+        threads_x = 0 if group.name in producers else launch.threads_x
         arguments = [
-            number, place.capacity, place.record_words * WORD_BYTES, int(table.keep_last), group.lead, launch.threads_x,
+            number, place.capacity, place.record_words * WORD_BYTES, int(table.keep_last), group.lead, threads_x,
             row, tirx.Cast("int32", recorded), *grid,
         ]  # fmt: skip
         opens.append(tirx.Evaluate(T.call_extern("int32", "tileops_open", *arguments)))
         closes.append(tirx.Evaluate(T.call_extern("int32", "tileops_close", number)))
     cuda, cpu = device_source("recorder.cuh"), device_source("recorder_cpu.h")
     source = f"#ifdef __CUDACC__\n{cuda}#else\n#define TILEOPS_GROUPS {len(table.groups)}\n{cpu}#endif\n"
+    source = f"{markers_comment(table)}\n{source}"
 
     def wrapped(stmt: Any) -> Any:
         """T.use_swizzle gives blocks other numbers behind it: rows are opened there, if no marker stands ahead."""
@@ -479,7 +536,7 @@ def _opened_and_closed(body: Any, table: SiteTable, launch: _Launch, slots: Any)
         if block.name_hint != ROOT_BLOCK:
             return None
         annotations = dict(block.annotations.items())
-        annotations[IMPORT_SOURCE] = source + str(annotations.get(IMPORT_SOURCE, ""))
+        annotations[IMPORT_SOURCE] = comment + source + str(annotations.get(IMPORT_SOURCE, ""))
         return tirx.SBlock(
             block.iter_vars, block.reads, block.writes, block.name_hint, wrapped(block.body), block.init,
             block.alloc_buffers, block.match_buffers, annotations,

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import threading
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ import numpy as np
 
 from . import capacity, launching
 from .choice import check_keep, checked_ctas
-from .errors import TraceError, TraceWarning
+from .errors import TraceError, warn
 from .export.choices import INDEX, check_plotlyjs
 from .pending import Launch, Pending
 from .sites import SiteTable
@@ -280,13 +279,16 @@ class Trace:
 
     def instrument(
         self, kernel: Any, *, level: str = "ops", launch: int | None = None, max_events: int | None = None,
-        stem: str = "", **options: Any,
+        stem: str = "", ctas: Ctas = None, **options: Any,
     ) -> Any:  # fmt: skip
         """Builds a twin of a kernel that nobody annotated: called like the kernel, it writes a timeline.
 
         Recorder calls are put into the CUDA source that TileLang generates; the kernel, and what TileLang caches of it,
-        stay as they are. The switch and :meth:`finalize` play no part in it. Timelines go where :meth:`enable` says,
-        as many of a stem as it says.
+        stay as they are. The switch plays no part in it. Timelines go where :meth:`enable` says, as many of a stem as
+        it says.
+
+        Markers that the kernel was built with stay, and their ranges stand in the same timeline, in their groups. So do
+        those of a PrimFunc that is not finalized yet. The twin never returns ``slots``.
 
         Args:
             kernel: a ``tilelang.jit`` function in lazy or eager style, one that is autotuned, a compiled kernel, or a
@@ -297,6 +299,8 @@ class Trace:
             max_events: records that a CTA's role can hold. ``None`` takes what the source says, 4096 where that depends
                 on data.
             stem: the name of the files; the kernel's where it is empty.
+            ctas: which CTAs record, as :meth:`lower` takes them; ``None`` for all of them, or those that the kernel's
+                own markers record.
             options: where ``kernel`` is a PrimFunc, the arguments of ``tilelang.compile``, such as ``out_idx``.
 
         Returns:
@@ -307,24 +311,28 @@ class Trace:
         """
         from .auto.twin import Settings, twin_of
 
-        return twin_of(self, kernel, Settings(level, launch, max_events, stem), options)
+        return twin_of(self, kernel, Settings(level, launch, max_events, stem, ctas), options)
 
     @contextlib.contextmanager
     def auto(
-        self, *, level: str = "ops", launch: int = 3, kernel: str = "", max_events: int | None = None
-    ) -> Iterator[Block]:
+        self, *, level: str = "ops", launch: int = 3, kernel: str = "", max_events: int | None = None,
+        ctas: Ctas = None,
+    ) -> Iterator[Block]:  # fmt: skip
         """Traces the kernels that are built inside the ``with``, wherever they are built and launched from.
 
-        Each one's timeline is written when it is launched for the ``launch``-th time, inside the block or later.
+        Each one's timeline is written when it is launched for the ``launch``-th time, inside the block or later. Of a
+        kernel that was launched fewer times when the block ends, its last launch is written, one of the first three.
         TileLang's kernel cache is off while the block is open, and on again behind it; a user's own post-processing
         callbacks run first, and are back behind it. A ``tilelang.jit`` function that was called inside keeps the
-        instrumented kernel for the same arguments. What an autotuner tries is left as it is, and so is what it chooses.
+        instrumented kernel for the same arguments. What an autotuner tries is left as it is; what it chose is built
+        once more to be recorded, and so is each of several kernels that one PrimFunc holds.
 
         Args:
             level: as for :meth:`instrument`.
             launch: which launch of each kernel to record, counted from 1.
             kernel: a regular expression; only kernels are instrumented whose name (in CUDA) it is found in.
             max_events: as for :meth:`instrument`.
+            ctas: as for :meth:`instrument`.
 
         Yields:
             The block: what it instrumented is in its ``builds``, what it left as it was, with the reason, in its
@@ -337,19 +345,24 @@ class Trace:
 
         try:
             pattern = re.compile(kernel)
-        except re.error as error:
+        except (re.error, TypeError) as error:
             raise TraceError(f"auto: kernel must be a regular expression, got {kernel!r}: {error}") from None
-        block = Block(self, level, launch, max_events, pattern)
+        block = Block(self, level, launch, max_events, pattern, checked_ctas("auto", ctas))
         block.check()
         with block.open():
             yield block
         for name, reason in block.left.items():
-            warnings.warn(f"auto: kernel {name!r} is left as it is: {reason}", TraceWarning, stacklevel=3)
-        if not block.builds and not block.left:
-            warnings.warn(
+            warn(f"auto: kernel {name!r} is left as it is: {reason}")
+        if block.builds or block.left:
+            return
+        if block.passed:
+            others = ", ".join(block.passed)
+            warn(f"auto: no kernel was built whose name {kernel!r} is found in; {others} were passed over")
+        else:
+            warn(
                 "auto: no kernel was built inside the block; those compiled before it are out of its reach: build them "
-                "inside, or use trace.instrument", TraceWarning, stacklevel=3,
-            )  # fmt: skip
+                "inside, or use trace.instrument"
+            )
 
     # Running --------------------------------------------------------------------------------------------------------
 
@@ -400,15 +413,14 @@ class Trace:
             if launch is not None:
                 self._take_back(stem)
             raise
-        outputs = list(produced) if isinstance(produced, (list, tuple)) else [produced]
-        slots = outputs.pop()
+        outputs, slots = launching.parted(produced)
         if captured:
             self._pending.add(Launch(compiled, slots, stem))
         elif launch is not None:
             recording = self.fetch(compiled, slots)
             recording.meta["launch"] = launch
             self._write(recording, recording.decode(), stem)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return outputs
 
     def flush(self, *, forget: bool = False) -> list[Path]:
         """Writes the timelines of the launches that :meth:`run` kept while a CUDA graph was captured.
@@ -494,7 +506,7 @@ class Trace:
             self._perturbations[traced] = found
         return found
 
-    def decode(self, compiled: Any, slots: Any, *, compensate: bool = False) -> Timeline:
+    def decode(self, compiled: Any, slots: Any, *, compensate: bool = False, kernel: str = "") -> Timeline:
         """Decodes the ``slots`` that a traced kernel returned last. See :meth:`fetch` for what it waits for.
 
         Args:
@@ -502,14 +514,15 @@ class Trace:
             slots: (CTAs that record, words) int64 tensor, on any device.
             compensate: take what records cost out of all ranges, see
                 :meth:`~tileops.trace.recording.Recording.decode`.
+            kernel: as for :meth:`fetch`.
 
         Raises:
             TraceError: as :meth:`fetch` does; if ``slots`` holds no launch of this kernel; for ``compensate`` where
                 the cost of a record could not be measured.
         """
-        return self.fetch(compiled, slots).decode(compensate)
+        return self.fetch(compiled, slots, kernel).decode(compensate)
 
-    def fetch(self, compiled: Any, slots: Any) -> Recording:
+    def fetch(self, compiled: Any, slots: Any, kernel: str = "") -> Recording:
         """The launch as a :class:`~tileops.trace.recording.Recording`: on the host, not decoded, ready to save.
 
         On a GPU this waits for everything that was launched on the device, in any stream. The first call in a process
@@ -519,6 +532,8 @@ class Trace:
         Args:
             compiled: the kernel.
             slots: (CTAs that record, words) int64 tensor, on any device.
+            kernel: which of its ``__global__`` functions these are of, by its name; where :meth:`instrument` found
+                several.
 
         Raises:
             TraceError: if the kernel was not built for tracing, ``slots`` is not its own, the current stream is
@@ -528,7 +543,7 @@ class Trace:
 
         from . import recording
 
-        table = launching.traced_table(compiled)
+        table = launching.traced_table(compiled, kernel)
         # PyTorch reports a launch that failed from whatever is the next call into CUDA, this one included.
         with launching.failed_launch_told(table.kernel):
             captured = launching.is_capturing()
@@ -570,8 +585,8 @@ class Trace:
             OSError: if the page cannot be written.
         """
         if isinstance(timeline, Timeline):
-            return self._dump(timeline, stem, callers=2)
-        return self._dump(timeline.decode(), stem, callers=2, recording=timeline)
+            return self._dump(timeline, stem)
+        return self._dump(timeline.decode(), stem, recording=timeline)
 
     def export_html(self, timeline: Timeline, path: str | Path, **options: Any) -> Path:
         """Writes the timeline as one self-contained page; see :func:`tileops.trace.export.html.export_html`."""
@@ -600,11 +615,11 @@ class Trace:
             capacity.check_fits(size, device, table)
         if size > capacity.LARGE:
             self._tell_once(f"large {stem}", f"{stem}: the trace buffer takes {capacity.human(size)}: if that is too "
-                            f"much, {capacity.advice(table)}", callers=2)  # fmt: skip
+                            f"much, {capacity.advice(table)}")  # fmt: skip
         return size
 
-    def _dump(self, timeline: Timeline, stem: str, callers: int, recording: Recording | None = None) -> Path:
-        """Writes a Timeline's page, its recording and the index; warns at the line ``callers`` calls up."""
+    def _dump(self, timeline: Timeline, stem: str, recording: Recording | None = None) -> Path:
+        """Writes a Timeline's page, its recording and the index."""
         folder = Path(self._output)
         base = _claim(folder, stem)
         page = base.with_name(base.name + ".html")
@@ -626,7 +641,7 @@ class Trace:
         except OSError as error:  # the timeline is written, and is what was asked for
             problem = f"it cannot be written: {error.strerror or error}"
         if problem:
-            self._tell_once(f"index {folder}", f"no index of the timelines in {folder / INDEX}: {problem}", callers)
+            self._tell_once(f"index {folder}", f"no index of the timelines in {folder / INDEX}: {problem}")
         return base
 
     def write(self, fetch: Callable[[], Recording], stem: str) -> None:
@@ -649,10 +664,10 @@ class Trace:
         self._write(found, timeline, stem)
 
     def _write(self, recording: Recording, timeline: Timeline, stem: str) -> Path:
-        """Dumps a launch and warns of what its page does not show, at the line that called the method above."""
-        base = self._dump(timeline, stem, callers=3, recording=recording)
+        """Dumps a launch and warns of what its page does not show."""
+        base = self._dump(timeline, stem, recording=recording)
         for warning in _warnings(timeline, stem):
-            warnings.warn(warning, TraceWarning, stacklevel=3)
+            warn(warning)
         return base
 
     def _take_back(self, stem: str) -> None:
@@ -672,16 +687,16 @@ class Trace:
                 self._dumped[stem] += 1
                 return launch
         self._tell_once(f"stopped {stem}", f"dumped {self._dumps_per_stem} launches of {stem!r} and stops: "
-                        "trace.enable(dumps=..., every=...) changes that", callers=2)  # fmt: skip
+                        "trace.enable(dumps=..., every=...) changes that")  # fmt: skip
         return None
 
-    def _tell_once(self, key: str, text: str, callers: int = 1) -> None:
-        """Warns once for each key, at the line that called the method ``callers`` calls up."""
+    def _tell_once(self, key: str, text: str) -> None:
+        """Warns once for each key."""
         with self._lock:
             if key in self._told:
                 return
             self._told.add(key)
-        warnings.warn(text, TraceWarning, stacklevel=2 + callers)
+        warn(text)
 
 
 trace = Trace()
@@ -703,13 +718,22 @@ def _probe_meta(target: str, slots: Any) -> dict[str, Any]:
     return {**asdict(cost), "behind": behind, "device": launching.device_name(slots)}
 
 
+def check_stem(stem: str) -> None:
+    """Refuses what is no file name.
+
+    Raises:
+        TraceError: saying what is.
+    """
+    if not isinstance(stem, str) or not _STEM.fullmatch(stem) or stem in (".", ".."):
+        raise TraceError(f"stem must be a file name without folders, got {stem!r}")
+
+
 def _claim(folder: Path, stem: str) -> Path:
     """Makes and thereby reserves the first file ``stem[-n].html`` that does not exist; also against other processes.
 
     Nor does ``stem[-n].tltrace`` then. Where processes have ranks, theirs stands behind the stem.
     """
-    if not isinstance(stem, str) or not _STEM.fullmatch(stem) or stem in (".", ".."):
-        raise TraceError(f"stem must be a file name without folders, got {stem!r}")
+    check_stem(stem)
     rank = launching.rank()
     if rank is not None:
         stem = f"{stem}-rank{rank}"

@@ -10,7 +10,7 @@ from tilelang import tvm
 
 from .errors import TraceError
 from .markers import DAG, RANGE_BEGIN, RANGE_END, RECORD, Marker, markers_in
-from .pipelined import beside_guard, fills_shared_memory, is_pipelined
+from .pipelined import WRITE_MASK, beside_guard, fills_shared_memory, is_pipelined
 
 tirx = tvm.tirx
 
@@ -28,13 +28,15 @@ class Found:
     Attributes:
         markers: all of them, in program order.
         depth: a range's identity to the number of ranges of its group and lane around it.
-        moved: a range's identity to what TileLang may move across its begin or end, in kernels with ``T.Pipelined``.
+        moved: a range's identity to what TileLang may move across its begin or end, ahead of a ``T.Pipelined`` loop.
+        left: a range's identity to what TileLang takes out of it, in such a loop; in order, without values.
         guarded: markers that record only in iterations that the guard beside them lets through.
     """
 
     markers: list[Marker] = field(default_factory=list)
     depth: dict[int, int] = field(default_factory=dict)
     moved: dict[int, str] = field(default_factory=dict)
+    left: dict[int, dict[str, None]] = field(default_factory=dict)
     guarded: list[Marker] = field(default_factory=list)
 
 
@@ -50,6 +52,19 @@ def read(func: Any) -> Found:
     _check_leads(reader.found.markers)
     _check_edges(reader.found.markers)
     return reader.found
+
+
+def specializes(body: Any) -> bool:
+    """Whether TileLang may specialize a kernel's warps by itself."""
+    found: list[bool] = []
+
+    def visit(node: Any) -> None:
+        by_hand = isinstance(node, tirx.AttrStmt) and node.attr_key == SPECIALIZED_BY_HAND
+        if by_hand or (is_pipelined(node) and fills_shared_memory(node)):
+            found.append(not by_hand)
+
+    tirx.stmt_functor.post_order_visit(body, visit)
+    return bool(found) and all(found)
 
 
 def _check_leads(markers: Iterable[Marker]) -> None:
@@ -103,7 +118,7 @@ class _Reader:
         self._loops: list[tuple[_Open, ...]] = []  # for each loop around, the ranges open at its begin
         self._pipelines = 0
         # Ahead of the first pipelined loop TileLang moves whatever only one side of the split needs.
-        self._ahead = _splits(body)
+        self._ahead = specializes(body)
         self._movable = ""
 
     def follow(self, stmt: Any, state: _Paths) -> _Paths:
@@ -155,18 +170,19 @@ class _Reader:
             self._check_turn(state or (), f"where its loop is left by {LEAVES_LOOP[name]}")
             return None
         if name.startswith(TILE_OP):
-            return self._pass(stmt, f"T.{name.removeprefix(TILE_OP)}", state)
+            return self._pass(stmt, f"T.{name.removeprefix(TILE_OP)}{_into(stmt.value)}", state)
         return state
 
     def _pass(self, stmt: Any, what: str, state: _Paths) -> _Paths:
         """Notes the ranges whose begin or end TileLang may move a statement across."""
-        crossed: Iterable[_Open] = ()
         if self._ahead:
-            self._movable, crossed = what, state or ()
+            self._movable = what
+            for one in state or ():
+                self.found.moved.setdefault(one.begin.identity, what)
         elif self._pipelines and fills_shared_memory(stmt):
-            crossed = (one for one in state or () if one.pipelines == self._pipelines)
-        for one in crossed:
-            self.found.moved.setdefault(one.begin.identity, what)
+            for one in state or ():
+                if one.pipelines == self._pipelines:
+                    self.found.left.setdefault(one.begin.identity, {})[what] = None
         return state
 
     def _loop(self, loop: Any, state: _Paths) -> _Paths:
@@ -209,6 +225,13 @@ class _Reader:
                 )
 
 
+def _into(call: Any) -> str:
+    """Which shared buffer a tile operation writes, to be put behind its name."""
+    regions = (arg for arg in call.args if getattr(getattr(arg, "op", None), "name", "") == "tl.region")
+    buffers = [region.args[0].buffer for region in regions if int(region.args[1]) & WRITE_MASK]
+    return next((f" into {buffer.name!r}" for buffer in buffers if str(buffer.scope()).startswith("shared")), "")
+
+
 def _merged(then: _Paths, other: _Paths) -> _Paths:
     """The ranges open behind an ``if``, from those at the end of its arms."""
     if then is None or other is None:
@@ -220,16 +243,3 @@ def _merged(then: _Paths, other: _Paths) -> _Paths:
                 "was on the other path: end it on every path, exactly once"
             )
     return then
-
-
-def _splits(body: Any) -> bool:
-    """Whether TileLang may specialize a kernel's warps by itself."""
-    found: list[bool] = []
-
-    def visit(node: Any) -> None:
-        by_hand = isinstance(node, tirx.AttrStmt) and node.attr_key == SPECIALIZED_BY_HAND
-        if by_hand or (is_pipelined(node) and fills_shared_memory(node)):
-            found.append(not by_hand)
-
-    tirx.stmt_functor.post_order_visit(body, visit)
-    return bool(found) and all(found)

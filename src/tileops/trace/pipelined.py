@@ -69,7 +69,15 @@ def beside_guard(loop: Any) -> list[Any]:
     move in there, and record only in iterations that the guard lets through.
     """
     parts = statements(loop.body)
-    return [] if _guard(parts) is None else [part for part in parts if only_markers(part)]
+    return [] if guard_of(parts) is None else [part for part in parts if only_markers(part)]
+
+
+def guard_of(parts: list[Any]) -> Any:
+    """The ``if`` that a pipelined loop's statements are, but for bindings and markers; ``None`` without one."""
+    others = [part for part in parts if not only_markers(part)]
+    *bindings, last = others or [None]
+    guarded = isinstance(last, tirx.IfThenElse) and last.else_case is None and fills_shared_memory(last)
+    return last if guarded and all(isinstance(part, tirx.Bind) for part in bindings) else None
 
 
 def only_markers(stmt: Any) -> bool:
@@ -113,15 +121,8 @@ def sequence(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
 
 
-def _guard(parts: list[Any]) -> Any:
-    others = [part for part in parts if not only_markers(part)]
-    *bindings, last = others or [None]
-    guarded = isinstance(last, tirx.IfThenElse) and last.else_case is None and fills_shared_memory(last)
-    return last if guarded and all(isinstance(part, tirx.Bind) for part in bindings) else None
-
-
 def _tied(parts: list[Any]) -> Any:
-    guard = _guard(parts)
+    guard = guard_of(parts)
     if guard is not None:
         at = next(index for index, part in enumerate(parts) if part.same_as(guard))
         ahead, behind = [p for p in parts[:at] if only_markers(p)], parts[at + 1 :]

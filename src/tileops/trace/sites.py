@@ -8,6 +8,7 @@ names, and nothing about a build lives in process-wide state.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,7 +19,8 @@ from .slots import MAX_SITES, SPARE_RECORDS, GroupLayout
 ATTRIBUTE = "tileops.trace"
 # Of a kernel whose markers were put into the generated source: there its table is a comment.
 AUTO_ATTRIBUTE = "tileops.trace.auto"
-TABLE_COMMENT = "// tileops.trace site table: "
+_TABLE_COMMENT = re.compile(r"^// tileops\.trace site table (\d+): (.*)$", re.M)
+_MARKERS_COMMENT = re.compile(r"^// tileops\.trace markers: (.*)$", re.M)
 VERSION = 2
 
 BEGIN, END, INSTANT = "begin", "end", "instant"
@@ -67,7 +69,8 @@ class Group:
 
     Attributes:
         name: as the author gave it.
-        lead: the recording thread, in the author's numbering.
+        lead: the recording thread, in the author's numbering; of a row of the producer that TileLang adds, in that of
+            the threads that are launched.
         layout: where its rows lie.
     """
 
@@ -182,9 +185,23 @@ class SiteTable:
             raise TraceError(f"not a site table of tileops: {error!r}") from error
 
 
-def table_in(source: str) -> SiteTable | None:
-    """The site table that generated source carries as a comment, or ``None``."""
-    at = source.find(TABLE_COMMENT)
-    if at < 0:
-        return None
-    return SiteTable.from_json(source[at + len(TABLE_COMMENT) : source.index("\n", at)])
+def table_comment(table: SiteTable, number: int) -> str:
+    """The line of comment that tells the site table of kernel ``number`` of a source; see :func:`tables_in`."""
+    return f"// tileops.trace site table {number}: {table.to_json()}"
+
+
+def tables_in(source: str) -> dict[int, SiteTable]:
+    """The site tables that generated source carries as comments, by the numbers of their kernels, in order."""
+    found = {int(number): text for number, text in _TABLE_COMMENT.findall(source)}
+    return {number: SiteTable.from_json(found[number]) for number in sorted(found)}
+
+
+def markers_comment(table: SiteTable) -> str:
+    """The line of comment that tells the site table of a source's own markers; see :func:`markers_in`."""
+    return f"// tileops.trace markers: {table.to_json()}"
+
+
+def markers_in(source: str) -> SiteTable | None:
+    """The site table of the markers that a generated source's author placed, or ``None``."""
+    found = _MARKERS_COMMENT.search(source)
+    return None if found is None else SiteTable.from_json(found[1])

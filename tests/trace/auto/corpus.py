@@ -42,15 +42,15 @@ def generated(make: Callable[[], Any], arch: str) -> str:
 
 def main() -> None:
     import tilelang
-    from kernels import ELSEWHERE, KERNELS  # type: ignore[import-not-found,unused-ignore]
+    from kernels import ELSEWHERE, KERNELS, SEVERAL  # type: ignore[import-not-found,unused-ignore]
 
     version = tilelang.__version__.partition("+")[0]
     folder = FOLDER / version
     folder.mkdir(parents=True, exist_ok=True)
     for arch in ARCHES:
-        for name in KERNELS if arch == "sm_90a" else ELSEWHERE:
+        for name in (*KERNELS, *SEVERAL) if arch == "sm_90a" else ELSEWHERE:
             try:
-                made = generated(KERNELS[name], arch)
+                made = generated({**KERNELS, **SEVERAL}[name], arch)
             except Exception as error:  # older versions lack arguments that kernels use
                 print(f"{name} for {arch}: {error}", file=sys.stderr)
                 continue

@@ -259,6 +259,23 @@ def clustered() -> Any:
     return copy
 
 
+def two_steps(n: int = 1024) -> Any:
+    """B = 2·A, then C = B + 1, by a kernel each."""
+
+    @T.prim_func
+    def steps(A: T.Tensor((n,), FLOAT), B: T.Tensor((n,), FLOAT), C: T.Tensor((n,), FLOAT)):
+        with T.Kernel(n // 128, threads=128) as bx:
+            for i in T.Parallel(128):
+                B[bx * 128 + i] = A[bx * 128 + i] * 2.0
+        with T.Kernel(n // 512, 2, threads=256) as (bx, by):
+            Bs = T.alloc_shared((256,), FLOAT)
+            T.copy(B[bx * 512 + by * 256], Bs)
+            for i in T.Parallel(256):
+                C[bx * 512 + by * 256 + i] = Bs[i] + 1.0
+
+    return steps
+
+
 def by_hand(m: int = 4096, n: int = 4096, k: int = 4096, consumers: int = 2) -> Any:
     """The project's own GEMM, specialized by hand, without its markers."""
     from tileops.kernels.gemm.dense import build_gemm
@@ -292,5 +309,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "attention_two_warpgroups": partial(attention, threads=256, dim=128),
     "clustered": clustered,
 }
+# Sources of several kernels.
+SEVERAL: dict[str, Callable[[], Any]] = {"two_steps": two_steps}
 # Those that are worth keeping for other targets than Hopper.
 ELSEWHERE = ("gemm", "gemm_persistent", "gemm_dynamic", "softmax", "attention")

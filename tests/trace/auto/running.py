@@ -7,36 +7,48 @@ oracle for where calls stand, which knows nothing of how they got there.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tileops.trace.auto.syntax import Kernel as Parsed
 from tileops.trace.auto.syntax import Statement, parse
 from tileops.trace.sites import SiteTable
-from tileops.trace.slots import layout
 
 from ..model import Cta, Kernel, Launch, Program, Row, slots_of
 
 UNKNOWN_TURNS = 3
 
 
+RECORDING = re.compile("tileops_(mark|settle|flush)")
 OPENED = re.compile(r"^  tileops_open(_each)?\((.*)\);$", re.M)
 
 
 def recorded(source: str, group: int, lead: int, block: int = 0) -> list[tuple[int, int]]:
-    """What thread ``lead`` of CTA ``block`` records as a group of the table: (site, payload) in order."""
-    recorders = []  # of each group: its recorder's number, and what that adds to sites
+    """What a group of the table records in CTA ``block``, by its thread ``lead``: (site, payload) in order."""
+    kernel = parse(source)
+    recorder, elected, first = recorders(source, kernel)[group]
+    assert elected - lead in (0, 128)  # TileLang may launch producers below the threads that an author counts
+    stored = _ran(kernel, elected, block).stored[recorder]
+    return [(site + first, payload) for site, payload in stored]
+
+
+def recorders(source: str, kernel: Parsed) -> list[tuple[int, int, int]]:
+    """Of each group: its recorder's number, the thread that records, and what that adds to sites."""
+    made = []
     for each, arguments in OPENED.findall(source):
         numbers = arguments.split(", ")
-        leads, sites = (int(numbers[4]), int(numbers[6])) if each else (1, 0)
-        recorders += [(int(numbers[0]), int(numbers[3 if each else 4]) + 128 * at, sites * at) for at in range(leads)]
-    recorder, elected, first = recorders[group]
-    assert lead == elected
-    found: list[tuple[int, int]] = []
-    values: dict[str, Any] = {"threadIdx_x": lead, "blockIdx_x": block}
-    _run(parse(source).statements, values, recorder, found)
-    return [(site + first, payload) for site, payload in found]
+        leads, sites = (int(numbers[5]), int(numbers[7])) if each else (1, 0)
+        below = kernel.threads - int(numbers[5]) if not each and numbers[5] != "0" else 0
+        made += [(int(numbers[0]), int(numbers[4]) + below + 128 * at, sites * at) for at in range(leads)]
+    return sorted(made)
+
+
+def sequence(source: str, thread: int) -> list[tuple[int, int]]:
+    """What a thread comes by: (recorder, site) in order."""
+    return _ran(parse(source), thread, 0).passed
 
 
 def slots(source: str, table: SiteTable, block: int = 0) -> np.ndarray:
@@ -49,39 +61,88 @@ def slots(source: str, table: SiteTable, block: int = 0) -> np.ndarray:
         records = [(site, 1000 + 10 * at, payload & 0xFFFFFFFF) for at, (site, payload) in enumerate(calls)]
         end = 1010 + 10 * len(records)
         rows.append(Row("done", 1000, end, 1 << 40, (1 << 40) + end, records))
-    assert [g.layout for g in table.groups] == layout(
-        [g.layout.record_words == 2 for g in table.groups], table.max_events
-    )
+    table.check()  # rows lie one behind the other
     launch = Launch(Kernel(table, [Program() for _ in table.groups]), (1, 1, 1), [Cta(0, rows)])
     return slots_of(launch, random.Random(1))
 
 
-def _run(statements: Sequence[Statement], values: dict[str, Any], role: int, found: list[tuple[int, int]]) -> None:
-    for statement in statements:
-        if statement.kind == "block":
-            _run(statement.body, values, role, found)
-        elif statement.kind == "if":
-            taken = _value(statement.condition, values)
-            _run(statement.body if taken or taken is None else statement.otherwise, values, role, found)
-        elif statement.kind == "for":
-            loop = statement.loop
-            assert loop is not None
-            values[loop.variable] = _value(loop.first, values)
-            turns = 0
-            while True:
-                goes_on = _value(loop.condition, values)
-                if not (turns < UNKNOWN_TURNS if goes_on is None else goes_on):
-                    break
-                if "tileops_" not in statement.text:
-                    break  # nothing is recorded in it
-                _run(statement.body, values, role, found)
-                values[loop.variable] += 1
-                turns += 1
-        elif statement.calls and statement.calls[0].name.startswith("tileops_mark"):
-            arguments = statement.calls[0].arguments
-            if int(arguments[0]) == role:
-                payload = _value(arguments[3], values) if len(arguments) > 3 else 0
-                found.append((_value(arguments[1], values), payload))
+def _ran(kernel: Parsed, thread: int, block: int) -> _Thread:
+    ran = _Thread({"threadIdx_x": thread, "blockIdx_x": block})
+    ran.run(kernel.statements)
+    assert not any(ran.held.values())  # nothing is lost at the end
+    return ran
+
+
+class _Thread:
+    """What a thread does with its recorders, as if it were the one that each of them elects.
+
+    Attributes:
+        passed: the recorders and sites of the marks that it comes by.
+        stored: each recorder's records.
+        held: what each holds back, by its place in the batch.
+        late: the places of those whose sites are kept apart.
+    """
+
+    def __init__(self, values: dict[str, Any]):
+        self.passed: list[tuple[int, int]] = []
+        self.stored: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.held: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
+        self.late: dict[int, set[int]] = defaultdict(set)
+        self._values = values
+
+    def run(self, statements: Sequence[Statement]) -> None:
+        values = self._values
+        for statement in statements:
+            if statement.kind == "block":
+                self.run(statement.body)
+            elif statement.kind == "if":
+                taken = _value(statement.condition, values)
+                self.run(statement.body if taken or taken is None else statement.otherwise)
+            elif statement.kind == "for":
+                loop = statement.loop
+                assert loop is not None
+                values[loop.variable] = _value(loop.first, values)
+                turns = 0
+                while True:
+                    goes_on = _value(loop.condition, values)
+                    if not (turns < UNKNOWN_TURNS if goes_on is None else goes_on):
+                        break
+                    if "tileops_" not in statement.text:
+                        break  # nothing is recorded in it
+                    self.run(statement.body)
+                    values[loop.variable] += 1
+                    turns += 1
+            elif statement.calls and RECORDING.match(statement.calls[0].name):
+                self._call(statement.calls[0].name, statement.calls[0].arguments)
+
+    def _call(self, name: str, arguments: Sequence[str]) -> None:
+        recorder = int(arguments[0])
+        how = re.fullmatch(r"tileops_(?:mark|flush|settle)_?(held|late|store)?(\d?)(_i32)?", name)
+        assert how is not None
+        number = int(how[2] or 1)
+        if "flush" in name:
+            self._store(recorder, number)
+            return
+        if "settle" in name:
+            self.late[recorder].remove(number)
+            return
+        record = (_value(arguments[1], self._values), _value(arguments[3], self._values) if how[3] else 0)
+        is_held = how[1] in ("held", "late")
+        place = number if is_held else number - 1
+        assert place not in self.held[recorder]  # one that waits to be stored is never replaced
+        self.passed.append((recorder, record[0]))
+        self.held[recorder][place] = record
+        if how[1] == "late":
+            self.late[recorder].add(place)
+        if not is_held:
+            self._store(recorder, number)
+
+    def _store(self, recorder: int, records: int) -> None:
+        """Stores the records that are held; these are all."""
+        assert [*self.held[recorder]] == [*range(records)]
+        assert not self.late[recorder]
+        self.stored[recorder] += self.held[recorder].values()
+        self.held[recorder] = {}
 
 
 def _value(text: str, values: dict[str, Any]) -> Any:

@@ -2,59 +2,193 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tileops.cli.main import main
 from tileops.cli.trace import run
-from tileops.trace.errors import TraceError
+from tileops.trace.auto.block import Block, Build
+from tileops.trace.auto.compilation import Compilation
 
-COMMAND = """
-import argparse, sys
-from tileops.cli.trace import run
-parser = argparse.ArgumentParser()
-run.add_arguments(parser)
-sys.exit(run.run(parser.parse_args(sys.argv[1:])))
-"""
+COMMAND = [sys.executable, "-m", "tileops", "trace", "run"]
 
 
 def started(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", COMMAND, *arguments],
-        capture_output=True, text=True, check=False, cwd=folder, env={**os.environ},
-    )  # fmt: skip
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=folder)
 
 
-@pytest.mark.parametrize(
-    ("ending", "status", "said"),
-    [
-        ("", 0, ""),
-        ("sys.exit(7)", 7, ""),
-        ("sys.exit('that is all')", 1, "that is all"),
-        ("raise ValueError('broken')", 1, "ValueError: broken"),
-    ],
-)
-def test_a_script_without_kernels(ending: str, status: int, said: str, tmp_path: Path) -> None:
+class FakeBlock(SimpleNamespace):
+    """Stands for a block, so that scripts run without TileLang."""
+
+    def __init__(self, _: Any, level: str, launch: int, kernel: Any):
+        super().__init__(level=level, launch=launch, kernel=kernel, builds=[], left={}, written=[], passed=[])
+
+    def open(self) -> Any:
+        import contextlib
+
+        return contextlib.nullcontext()
+
+
+@pytest.fixture
+def no_block(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from tileops.trace import trace
+
+    monkeypatch.setattr("tileops.trace.auto.block.Block", FakeBlock)
+    yield
+    trace.enable()
+    trace.disable()
+
+
+def ran(script: Path, text: str, *arguments: str) -> int:
+    script.write_text(text)
+    return main(["trace", "run", str(script), *arguments])
+
+
+# As Python runs it ---------------------------------------------------------------------------------------------------
+
+
+def test_a_script_without_kernels(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("VALUE = 41\n")
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys\nimport beside\nfrom tilelang import env\n"
-        "print(sys.argv[1:], __name__, beside.VALUE, env.is_cache_enabled())\n" + ending + "\n"
+        "import os, subprocess, sys\nimport __main__\nimport beside\nfrom tilelang import env\n"
+        "def f(): pass\n"
+        "print(sys.argv, __name__, __main__.f is f, beside.VALUE, env.is_cache_enabled())\n"
+        'child = \'import os; print(os.environ.get("TILELANG_DISABLE_CACHE", "as it was"))\'\n'
+        "print(subprocess.run([sys.executable, '-c', child], capture_output=True, text=True).stdout.strip())\n"
+        "sys.exit(7)\n"
     )
     done = started("--level", "roles", str(script), "--kernel", "x", "y", folder=tmp_path)
-    assert done.returncode == status, done.stderr
-    assert done.stdout.splitlines()[-1] == "['--kernel', 'x', 'y'] __main__ 41 False"
-    assert said in done.stderr
+    assert done.returncode == 7, done.stderr
+    told = done.stdout.splitlines()
+    assert told == [f"{[str(script), '--kernel', 'x', 'y']} __main__ True 41 False", "as it was"]
+    assert done.stderr == "tileops: no kernel was built\n"
     assert not (tmp_path / "debug").exists()
 
 
-def test_a_missing_script_is_told(tmp_path: Path) -> None:
-    parser = argparse.ArgumentParser()
-    run.add_arguments(parser)
-    arguments = parser.parse_args([str(tmp_path / "none.py")])
-    with pytest.raises(TraceError, match=r"none\.py: there is no such script"):
-        run.run(arguments)
+@pytest.mark.usefixtures("no_block")
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        ("", 0, ""),
+        ("import sys\nsys.exit()", 0, ""),
+        ("import sys\nsys.exit(3)", 3, ""),
+        ("import sys\nsys.exit('that is all')", 1, "that is all\n"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt\n"),
+        ("print(1", 1, "SyntaxError: '(' was never closed\n"),
+    ],
+)
+def test_a_script_ends_as_it_would_end(
+    text: str, status: int, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(tmp_path / "script.py", text) == status
+    err = capfd.readouterr().err
+    assert err.endswith(f"{said}tileops: no kernel was built\n")
+
+
+@pytest.mark.usefixtures("no_block")
+def test_what_a_script_raises_is_told_as_python_tells_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "script.py"
+    assert ran(script, "def f():\n    raise ValueError('broken')\n\nf()\n") == 1
+    told = capfd.readouterr().err
+    python = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False).stderr
+    assert told == f"{python}tileops: no kernel was built\n"
+
+
+@pytest.mark.usefixtures("no_block")
+def test_a_script_s_threads_are_waited_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = "import threading, time\ndef late():\n    time.sleep(0.3)\n    print('late')\n"
+    text += "threading.Thread(target=late).start()\n"
+    assert ran(tmp_path / "script.py", text) == 0
+    assert capfd.readouterr().out == "late\n"
+    assert not [thread for thread in threading.enumerate() if "late" in thread.name]
+
+
+def test_an_interrupted_script_ends_with_what_there_is(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [*COMMAND, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.splitlines()[-2:] == ["KeyboardInterrupt", "tileops: no kernel was built"]
+    assert "runpy" not in told
+
+
+# Mistakes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kernel", "(", "x.py"], "argument --kernel: '(' is no regular expression: missing ), unterminated"),
+        (["--launch", "0", "x.py"], "argument --launch: '0' is no launch's number: 1 is the first one"),
+        (["--launch", "-1", "x.py"], "argument --launch: '-1' is no launch's number"),
+        (["--launch", "third", "x.py"], "argument --launch: 'third' is no launch's number"),
+        (["--level", "some", "x.py"], "argument --level: invalid choice: 'some'"),
+        ([], "the following arguments are required: script"),
+    ],
+)
+def test_wrong_arguments_are_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "run", *arguments])
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert said in last
+    assert "script, arguments" not in last
+
+
+def test_what_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    for arguments, said in (
+        ([str(tmp_path / "none.py")], f"tileops: {tmp_path / 'none.py'}: there is no such script\n"),
+        ([str(tmp_path)], f"tileops: {tmp_path}: a folder, and no script\n"),
+        (["--output", str(tmp_path / "file"), str(tmp_path / "file")],
+         f"tileops: --output {tmp_path / 'file'}: there is a file of that name; give a folder\n"),
+    ):  # fmt: skip
+        assert main(["trace", "run", *arguments]) == 2
+        assert capsys.readouterr().err == said
+
+
+# What is said of kernels ---------------------------------------------------------------------------------------------
+
+
+def test_every_kernel_is_accounted_for() -> None:
+    def build(name: str, launches: int, **more: Any) -> Build:
+        return Build(name, Compilation(), launches=launches, **more)
+
+    block = Block(None, launch=3)  # type: ignore[arg-type]
+    assert [*run._left_open(block)] == ["no kernel was built"]
+    block.kernel, block.passed = re.compile("x"), ["a", "b"]
+    assert [*run._left_open(block)] == ["no kernel was built whose name 'x' is found in; a, b were passed over"]
+    block.left = {"cpu": "its target is c"}
+    assert [*run._left_open(block)] == ["kernel cpu is left as it is: its target is c"]
+    block.builds = [
+        build("asked", 5), build("few", 2), build("never", 0), build("tried", 0, tuned=True), build("captured", 4),
+        build("once", 1), build("bad", 3),
+    ]  # fmt: skip
+    block.written = ["asked", "few"]
+    block.left = {"bad": "it is bad"}
+    assert [*run._left_open(block)] == [
+        "kernel bad is left as it is: it is bad",
+        "kernel captured has no timeline: nothing could be recorded of its 4 launches",
+        "kernel few has a timeline of launch 2: there was no launch 3",
+        "kernel never has no timeline: it was never launched",
+        "kernel once has no timeline: nothing could be recorded of its only launch",
+        "kernel tried has no timeline: an autotuner tried it, and what it chose was never launched",
+    ]
+    assert os.linesep not in "".join(run._left_open(block))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tileops.trace import Timeline, TraceWarning, trace
+from tileops.trace import Timeline, trace
 from tileops.trace.recording import Recording
 
 from . import kernels
@@ -194,21 +193,131 @@ def test_auto_covers_clusters_and_dynamic_shapes(output: Path) -> None:
     assert sizes == {"copy_kernel.tltrace": 16, "matmul_kernel.tltrace": 64}
 
 
-def test_auto_leaves_an_autotuner_s_candidates_alone() -> None:
+def test_auto_records_what_an_autotuner_chose_and_leaves_its_candidates_alone(output: Path) -> None:
     import tilelang
+    import torch
 
     @tilelang.autotune(configs=[{"block_k": 32}, {"block_k": 64}], warmup=1, rep=2)
     @tilelang.jit(out_idx=[2])
     def tuned(block_k: int = 32) -> Any:
         return kernels.gemm(block_k=block_k)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TraceWarning)
-        with trace.auto() as block:
-            kernel = tuned()
-    assert block.builds == []
+    inputs = randoms([((1024, 1024), HALF)] * 2)
+    with trace.auto(launch=2) as block:
+        kernel = tuned()
+        assert [*output.glob("*.tltrace")] == []
+        made = [kernel(*inputs) for _ in range(3)]
     assert "tileops" not in kernel.get_kernel_source()
+    assert [build.launches for build in block.builds if build.launches] == [3]
+    assert block.left == {}
+    assert torch.equal(made[0], made[1])
+    assert torch.equal(made[0], made[2])
+    (path,) = output.glob("*.tltrace")
+    recording = Recording.load(path)
+    check_sane(recording.decode())
+    assert recording.meta["launch"] == 1
+    assert recording.meta["arguments"].startswith("A float16[1024, 1024], B float16[1024, 1024]")
     assert trace.instrument(tuned)().reason == ""
+
+
+def test_auto_records_each_kernel_of_a_function(output: Path) -> None:
+    import tilelang
+    import torch
+
+    from .test_block import two_kernels
+
+    with trace.auto(launch=3) as block:
+        kernel = tilelang.compile(two_kernels(), out_idx=[1, 2])
+        (values,) = randoms([((4096,), FLOAT)])
+        doubled, more = kernel(values)
+    assert torch.equal(doubled, values * 2)
+    assert torch.equal(more, values * 2 + 1)
+    assert block.left == {}
+    assert len(block.written) == 2  # in the end, since there was one launch
+    sizes = [len(Recording.load(path).decode().ctas) for path in sorted(output.glob("*.tltrace"))]
+    assert sizes == [16, 32]
+
+
+def test_several_kernels_have_a_timeline_each(output: Path) -> None:
+    import tilelang
+    import torch
+
+    twin = trace.instrument(kernels.two_steps(), out_idx=[1, 2])
+    assert (twin.reason, twin.left) == ("", {})
+    (a,) = randoms([((1024,), FLOAT)])
+    (b, c), recorded = twin.record(a)
+    assert torch.equal(b, a * 2)
+    assert torch.equal(c, a * 2 + 1)
+    sizes = {"steps_kernel": 8, "steps_kernel_1": 4}
+    for name, slots in recorded.items():
+        timeline = trace.decode(twin.compiled, slots, kernel=name)
+        check_sane(timeline)
+        assert (timeline.meta["kernel"], len(timeline.ctas)) == (name, sizes[name])
+    with trace.auto(launch=1) as block:
+        kernel = tilelang.compile(kernels.two_steps(), out_idx=[1, 2])
+        b, c = kernel(a)
+    assert torch.equal(c, a * 2 + 1)
+    assert sorted(block.written) == [*sizes]
+    assert sorted(path.stem for path in output.glob("*.tltrace")) == [*sizes]
+
+
+def test_markers_and_what_is_found_are_in_one_timeline(output: Path) -> None:
+    import tilelang
+    import torch
+
+    from .test_mixed import gemm as marked
+
+    inputs = randoms([((1024, 1024), HALF)] * 2)
+    expected = tilelang.compile(trace.strip(marked()), out_idx=[2])(*inputs)
+    twin = trace.instrument(marked(), out_idx=[2])
+    assert twin.reason == ""
+    made, slots = twin.record(*inputs)
+    assert torch.equal(made, expected)
+    check_both(trace.decode(twin.compiled, slots))
+    with trace.auto(launch=1) as block:
+        kernel = tilelang.compile(trace.lower(marked()), out_idx=[2, 3])
+        assert torch.equal(trace.run(kernel, inputs, stem="own"), expected)
+    assert block.left == {}
+    found = {path.stem: Recording.load(path).decode() for path in output.glob("*.tltrace")}
+    assert found.keys() == {"own", "matmul_kernel"}
+    check_both(found["matmul_kernel"])
+    assert found["own"].groups == ("main",)
+    own, both = found["own"].slices, found["matmul_kernel"].slices
+    assert (own["duration"] == both[both["group"] == "main"]["duration"]).all()  # the same rows
+
+
+def check_both(timeline: Timeline) -> None:
+    check_sane(timeline)
+    assert timeline.groups == ("main", "producer", "consumer")
+    assert len(timeline.ctas) == 64
+    slices = timeline.slices
+    for group, name in (("main", "gemm Cl"), ("consumer", "gemm Cl (auto)"), ("producer", "load As, Bs")):
+        of_name = slices[(slices["group"] == group) & (slices["name"] == name)]
+        assert (of_name["payload"].reshape(64, 16) == np.arange(16)).all()
+    # One thread records both: what was found lies inside the author's range.
+    mine = slices[(slices["group"] == "main") & (slices["name"] == "gemm Cl")]
+    found = slices[(slices["group"] == "consumer") & (slices["name"] == "gemm Cl (auto)")]
+    assert (mine["start"] <= found["start"]).all()
+    assert (found["start"] + found["duration"] <= mine["start"] + mine["duration"]).all()
+
+
+def test_ctas_can_be_chosen(output: Path) -> None:
+    import tilelang
+    import torch
+
+    inputs = randoms([((1024, 1024), HALF)] * 2)
+    expected = tilelang.compile(kernels.gemm(), out_idx=[2])(*inputs)
+    twin = trace.instrument(kernels.gemm(), out_idx=[2], ctas=slice(None, None, 8))
+    made, slots = twin.record(*inputs)
+    assert torch.equal(made, expected)
+    timeline = trace.decode(twin.compiled, slots)
+    check_sane(timeline)
+    assert timeline.ctas["cta"].tolist() == [*range(0, 64, 8)]
+    with trace.auto(launch=1, ctas=[3, 60]):
+        kernel = tilelang.compile(kernels.gemm(), out_idx=[2])
+    assert torch.equal(kernel(*inputs), expected)
+    (path,) = output.glob("*.tltrace")
+    assert Recording.load(path).decode().ctas["cta"].tolist() == [3, 60]
 
 
 SCRIPT = """

@@ -13,14 +13,16 @@ import tilelang
 import tilelang.language as T
 import torch
 import tvm_ffi
-from tilelang import env, tvm
+from tilelang import tvm
 
 from tileops.trace import TraceError, TraceWarning, trace
 from tileops.trace.auto import building, twin
-from tileops.trace.auto.block import Block, Build, _ctas
-from tileops.trace.auto.rewrite import instrument, refusal_in, without_placeholder
+from tileops.trace.auto.compilation import first_error
+from tileops.trace.auto.notes import meant, refusals_in
+from tileops.trace.auto.rewrite import instrument
 from tileops.trace.launching import site_table
-from tileops.trace.sites import AUTO_ATTRIBUTE
+from tileops.trace.recording import Recording
+from tileops.trace.sites import AUTO_ATTRIBUTE, SiteTable
 
 from . import corpus, kernels
 from .kernels import KERNELS
@@ -38,8 +40,9 @@ def lowered(func: Any) -> str:
 
 def without_slots(source: str) -> str:
     """Source less the parameters that an instrumented build has."""
-    for name in ("int64_t* __restrict__ slots", "int slots_words"):
-        source = source.replace(f", {name}", "").replace(f"{name}, ", "")
+    for name in ("slots_1", "slots"):
+        for parameter in (f"int64_t* __restrict__ {name}", f"int {name}_words"):
+            source = source.replace(f", {parameter}", "").replace(f"{parameter}, ", "")
     return source
 
 
@@ -101,20 +104,24 @@ def test_a_user_s_callback_runs_and_is_back(users: list[str]) -> None:
 
 
 def test_without_a_user_s_callback_none_is_left() -> None:
+    before = tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="inside"):
             with building.instrumenting("ops", None):
                 raise RuntimeError("inside")
-        assert tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True) is None
+        assert tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True) == before
 
 
 def test_what_cannot_be_instrumented_is_left_as_it_is() -> None:
     source = corpus.text("elementwise", "sm_90a", "0.1.15")
     at = source.rindex("{\n", 0, source.index("extern __shared__")) + 2
-    broken = source[:at] + "  tileops_auto((&(slots[0])));\n  B[0] = 1; B[1] = 2;\n" + source[at:]
+    broken = source[:at] + "  tileops_auto(0, (&(slots[0])));\n  B[0] = 1; B[1] = 2;\n" + source[at:]
     made = building.fill(broken, "ops", None)
-    assert "holds more than one statement" in refusal_in(made)
-    assert made.partition("\n")[2] == without_placeholder(broken)[0]
+    (reason,) = refusals_in(made).values()
+    assert "holds more than one statement" in reason
+    found = meant(broken, "add_kernel")
+    assert found is not None
+    assert made.partition("\n")[2] == found.source
 
 
 # Twins --------------------------------------------------------------------------------------------------------------
@@ -156,7 +163,7 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, produce
         return fake
 
     monkeypatch.setattr(twin, "_built", built)
-    monkeypatch.setattr(twin, "grid", lambda func: [1, 1, 1])
+    monkeypatch.setattr(twin, "grids", lambda func: [[1, 1, 1]])
     monkeypatch.setattr(twin.capacity, "cuda_device", lambda *_: "cpu")
     monkeypatch.setattr(twin.capacity, "check_fits", lambda *_: None)
     monkeypatch.setattr("tileops.trace.namespace._probe_meta", lambda *_: {"error": "no GPU"})
@@ -197,6 +204,9 @@ def test_a_twin_returns_what_the_kernel_returns_and_writes(
     with pytest.warns(TraceWarning, match="dumped 2 launches of 'matmul' and stops"):
         assert made(a, b) is produced
     assert sorted(path.name for path in tmp_path.glob("*.tltrace")) == ["matmul-2.tltrace", "matmul.tltrace"]
+    meta = Recording.load(tmp_path / "matmul.tltrace").meta
+    assert meta["arguments"] == "A float16[1024, 1024], B float16[1024, 1024], C float16[1024, 1024]"
+    assert meta["launch"] == 0
 
 
 def test_one_launch_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -240,109 +250,63 @@ def test_a_kernel_that_cannot_be_instrumented_runs_and_is_named() -> None:
 def test_mistakes_are_told() -> None:
     with pytest.raises(TraceError, match=r"level must be one of 'roles', 'ops', 'all', got 'some'"):
         trace.instrument(kernels.gemm(), level="some")
-    with pytest.raises(TraceError, match="launch must be a number of at least 1, or None, got 0"):
+    with pytest.raises(TraceError, match="instrument: launch must be a number of at least 1, or None, got 0"):
         trace.instrument(kernels.gemm(), launch=0)
+    with pytest.raises(TraceError, match=r"instrument: max_events must be a number of at least 1, or None, got 1\.5"):
+        trace.instrument(kernels.gemm(), max_events=1.5)  # type: ignore[arg-type]
+    for stem in (None, "a/b"):
+        with pytest.raises(TraceError, match=f"stem must be a file name without folders, got {stem!r}"):
+            trace.instrument(kernels.gemm(), stem=stem)  # type: ignore[arg-type]
     with pytest.raises(TraceError, match=r"expected a tilelang.jit function, a compiled kernel or a PrimFunc, got int"):
         trace.instrument(3)
-    with pytest.raises(TraceError, match="out_idx: only a PrimFunc takes compile options"):
+    with pytest.raises(
+        TraceError, match=r"out_idx: leave it out; only a PrimFunc takes arguments of tilelang\.compile"
+    ):
         trace.instrument(tilelang.jit(kernels.gemm), out_idx=[2])
-    with pytest.raises(TraceError, match=r"auto: kernel must be a regular expression, got '\('"):
-        with trace.auto(kernel="("):
-            pass
-    with pytest.raises(TraceError, match="auto: launch must be the number of a launch, 1 for the first, got 0"):
-        with trace.auto(launch=0):
-            pass
+    with pytest.raises(TraceError, match=r"instrument: out_ix: neither instrument nor tilelang\.compile takes such an"):
+        trace.instrument(kernels.gemm(), out_ix=[2])
 
 
-# trace.auto() --------------------------------------------------------------------------------------------------------
+def test_a_warning_is_at_the_line_that_called() -> None:
+    """Also where an eager function's twin calls the kernel's."""
+
+    @tilelang.jit(target="c", execution_backend="cython")
+    def add_one(a: T.Tensor((8,), "float32"), b: T.Tensor((8,), "float32")):
+        with T.Kernel(1) as _:
+            for i in T.serial(8):
+                b[i] = a[i] + 1.0
+
+    values, sums = torch.arange(8.0), torch.empty(8)
+    with pytest.warns(TraceWarning, match="only CUDA") as told:
+        trace.instrument(add_one)(values, sums)
+    assert torch.equal(sums, values + 1)
+    assert [Path(one.filename) for one in told] == [Path(__file__)]
 
 
-@pytest.fixture
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a block's builds go on where there is no GPU."""
-    monkeypatch.setattr("tileops.trace.auto.block._new_control", lambda: torch.zeros(2, dtype=torch.int64))
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
-    monkeypatch.setattr("tileops.trace.capacity.check_fits", lambda *_: None)
-    monkeypatch.setattr("tileops.trace.auto.block.launching.is_capturing", lambda: False)
+def test_what_does_not_compile_at_all_is_told_by_tilelang_alone() -> None:
+    made = trace.instrument(kernels.gemm(), out_idx=[2], target="cuda -arch=sm_90a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that it runs as it is would not be true
+        with pytest.raises(Exception, match="is not supported") as raised:
+            made(1, 2)
+    assert not isinstance(raised.value, TraceWarning)
 
 
-@pytest.mark.nvcc
-@pytest.mark.usefixtures("no_gpu")
-def test_a_block_instruments_what_is_built_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace.enable(str(tmp_path), plotlyjs="cdn")
-    trace.disable()
-    with trace.auto(launch=2, kernel="matmul") as block:
-        assert not env.is_cache_enabled()
-        kernel = tilelang.compile(kernels.gemm(), out_idx=[2], target=HOPPER)
-        other = tilelang.compile(kernels.elementwise(), out_idx=[2], target=HOPPER)
-    assert env.is_cache_enabled()
-    assert tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True) is None
-    assert "tileops" in kernel.get_kernel_source()
-    assert "tileops" not in other.get_kernel_source()
-    assert "tileops" not in tilelang.compile(kernels.gemm(), out_idx=[2], target=HOPPER).get_kernel_source()
-    (build,) = block.builds
-    assert build.hooked
-    host = kernel.get_host_source()
-    name = next(part for part in host.split('"') if part.startswith("tileops.trace.auto.")).rpartition(".")[0]
-    before, after = (tvm_ffi.get_global_func(f"{name}.{when}") for when in ("before", "after"))
-    assert (
-        host.index(f'"{name}.before"')
-        < host.index("TVMFFIFunctionCall(matmul_kernel_packed")
-        < host.index(f'"{name}.after"')
-    )
-    assert before(0, 0, 0, 1, 1, 256, 1, 1, 98304) is None  # the first launch: nothing is recorded
-    assert build.slots is None
-    assert after() is None
-    before(0, 0, 0, 1, 1, 256, 1, 1, 98304)
-    assert build.slots.shape == (1, build.table.line_words)
-    assert build.control.tolist() == [build.slots.data_ptr(), 1]
-    build.slots[:] = torch.from_numpy(slots(kernel.get_kernel_source(), build.table).view("int64"))
-    monkeypatch.setattr("tileops.trace.launching.device_name", lambda _: "a GPU")
-    after()
-    assert build.control.tolist() == [0, 0]
-    assert block.written == ["matmul_kernel"]
-    assert [path.name for path in tmp_path.glob("*.tltrace")] == ["matmul_kernel.tltrace"]
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("// no error: here\n\nCompilation error:\nx.cu(3): warning: w\nx.cu(7): error: e\n", "x.cu(7): error: e"),
+        ("#if one\n\nCompilation error:\nnvcc fatal   : no such\n\nCommand: nvcc", "nvcc fatal   : no such"),
+        ("\nNo such target.\nMore of it", "No such target."),
+        (" ", "RuntimeError"),
+    ],
+)  # fmt: skip
+def test_of_what_a_compiler_says_the_reason_is_told(said: str, told: str) -> None:
+    assert first_error(RuntimeError(said)) == told
 
 
-def test_the_grid_is_found_among_a_launch_s_parameters() -> None:
-    assert _ctas((32, 128, 128, 1, 1, 32768), True) == 32 * 128
-    assert _ctas((7, 256, 1, 1), False) == 7
-    assert _ctas((2, 3, 4, 64, 2, 1), False) == 24
-    assert _ctas((2, 1, 1, 8, 2, 64, 1, 1), False) == 16  # clusters of two
-    with pytest.raises(TraceError, match="parameters that are not known"):
-        _ctas((256, 1, 1), False)
-
-
-def test_a_hook_that_fails_does_not_stop_the_launch() -> None:
-    table = instrument(corpus.text("doubled", "sm_90a", "0.1.15"), "slots").table
-    build = Build("k", table, 1, False, torch.zeros(2, dtype=torch.int64))
-    block = Block(trace, launch=1)
-    with pytest.warns(TraceWarning, match="kernel 'k': no timeline: its launch has parameters that are not known"):
-        block._guarded(block._before, build)(0, 1)
-
-
-def test_a_block_says_what_it_left_out() -> None:
-    with pytest.warns(TraceWarning, match="no kernel was built inside the block; those compiled before"):
-        with trace.auto():
-            pass
-    if torch.cuda.is_available():
-        return
-    with pytest.warns(TraceWarning, match="kernel 'add_kernel' is left as it is: there is no GPU here"):
-        with trace.auto():
-            assert "tileops" not in lowered(kernels.elementwise())
-
-
-def test_a_user_s_own_markers_are_enough() -> None:
-    from ..building import target_of
-
-    @T.prim_func
-    def main(a: T.Tensor((64,), "float32"), b: T.Tensor((64,), "float32")):
-        with T.Kernel(4, threads=16) as bx:
-            with trace.range("mine"):
-                b[bx] = a[bx]
-
-    with target_of("sm_90a"):
-        func = trace.lower(main)
-    with pytest.warns(TraceWarning, match="no kernel was built inside"):
-        with trace.auto():
-            assert lowered(func).count("tileops_open(0") == 1
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_a_launch_is_refused() -> None:
+    table = SiteTable("k", "cuda", 4, (), (), (), ())
+    with pytest.raises(TraceError, match="for CUDA, and PyTorch finds no GPU here"):
+        twin.capacity.cuda_device((1.0,), table)

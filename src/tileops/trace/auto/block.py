@@ -5,64 +5,107 @@ two words of GPU memory, the control words, whose address is built into it. And 
 as C, is made to call back before and after the launch; before, the control words get the address of fresh slots and
 how many CTAs they have room for, after, they get zeros and the timeline is written. Such code is good in the process
 that built it alone, so the kernel cache is off while the block is open.
+
+What an autotuner tries keeps its device code, and so does a source of several kernels. When such a kernel is to be
+recorded, it alone is built again, with recorder calls, and launched in the kernel's place.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import re
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import capacity, launching, recording
-from ..errors import TraceError, TraceWarning
-from .building import CALLBACK, chained
-from .operations import LEVELS
-from .rewrite import instrument, is_placeholder
+from ..choice import Choice
+from ..errors import warn
+from ..lowering import multiprocessors
+from ..placing import CALLBACK, placed_again
+from ..sites import markers_in, tables_in
+from ..slots import WORD_BYTES
+from . import host
+from .building import callback_lock, chained
+from .compilation import Compilation, current, watched
+from .mixed import Markers, address, joined, markers_of, tensor_at
+from .notes import is_meant
+from .rewrite import instrument
 from .syntax import UnreadableError, parse
+from .twin import check_level, check_number
 
 if TYPE_CHECKING:
+    from ..choice import Ctas
     from ..namespace import Trace
+    from ..recording import Recording
     from ..sites import SiteTable
 
 HOST_CALLBACK = "tilelang_callback_c_host_postproc"
 HOOK = "tileops.trace.auto"
 DEFAULT_LAUNCH = 3  # the first ones load code and warm caches
-_CALL = re.compile(
-    r"^([ \t]*)if \(TVMFFIFunctionCall\((\w+)_packed, \(TVMFFIAny\*\) (\w+), (\d+), &\w+\) != 0\) \{\n[^}]*\}\n", re.M
-)
+# The memory of a launch's records. Of a launch that would take more, the first CTAs are recorded: a page of all its
+# events would help nobody, and take longer than the script.
+MOST_BYTES = 1 << 28
+_RECORDER = "tileops_trace::"  # in every source that records
 _numbers = itertools.count()
+# A rebuild's source is for the rebuild alone: blocks that are open leave it as it is.
+_rebuilding = threading.local()
 
 
 @dataclass
-class Build:
-    """An instrumented kernel of this process.
+class Recorder:
+    """A kernel's code that records, for one GPU.
 
     Attributes:
-        name: the kernel's name in C.
         table: its site table.
-        parameters: how many parameters its device code has.
+        parameters: how many parameters the kernel has in C.
         dynamic: whether it uses dynamic shared memory.
         control: the control words, a tensor of two int64 on the GPU.
-        launches: how often it was launched.
-        hooked: whether its launches are seen.
-        slots: where the launch that is under way records.
+        markers: those that the kernel's author placed.
+        launch: what is launched in the kernel's place; ``None`` where the kernel itself records.
     """
 
-    name: str
     table: SiteTable
     parameters: int
     dynamic: bool
     control: Any
+    markers: Markers = field(default_factory=Markers)
+    launch: Any = None
+
+
+@dataclass
+class Build:
+    """A kernel that was built inside a block.
+
+    Attributes:
+        name: the kernel's name in C.
+        compilation: what it was built from.
+        tuned: whether an autotuner built it, perhaps to try it only.
+        recorders: what records it, by the GPU's number.
+        launches: how often it was launched, but for what an autotuner does.
+        hooked: whether its launches are seen.
+        home: the number of the GPU that the kernel itself can record on; ``None`` where it does not record.
+        recording: where the launch that is under way records, by which recorder, and the address that its author's
+            markers record to.
+        last: what the last launch recorded, until it is written.
+        written: whether the launch that was asked for is.
+        reason: why it cannot be recorded; empty where it can.
+    """
+
+    name: str
+    compilation: Compilation
+    tuned: bool = False
+    recorders: dict[int, Recorder] = field(default_factory=dict)
     launches: int = 0
     hooked: bool = False
-    slots: Any = None
+    home: int | None = None
+    recording: tuple[Any, Recorder, int] | None = None
+    last: Recording | None = None
+    written: bool = False
+    reason: str = ""
 
 
 @dataclass
@@ -74,9 +117,11 @@ class Block:
         level, max_events: see :meth:`tileops.trace.namespace.Trace.instrument`.
         launch: which launch of a kernel to record, counted from 1.
         kernel: which kernels to instrument, by their names.
-        builds: those that are.
-        left: kernels that aren't, with the reason.
+        ctas: which CTAs record.
+        builds: those that were built.
+        left: kernels that can't be recorded, with the reason.
         written: kernels of which a timeline was written.
+        passed: kernels that were built and are not among those to instrument.
     """
 
     trace: Trace
@@ -84,19 +129,23 @@ class Block:
     launch: int = DEFAULT_LAUNCH
     max_events: int | None = None
     kernel: re.Pattern[str] = field(default_factory=lambda: re.compile(""))
+    ctas: Ctas = None
     builds: list[Build] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
-    _pending: threading.local = field(default_factory=threading.local)
+    passed: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Block]:
-        """Instruments what is built inside; leaving restores TileLang's callbacks and its cache."""
+        """Instruments what is built inside; leaving restores TileLang's callbacks and its cache.
+
+        Of kernels that were launched, but not as often as was asked for, the last recorded launch is written then.
+        """
         import tilelang
         from tilelang import env
 
         cached = env.is_cache_enabled()
-        with chained(CALLBACK, self._device), chained(HOST_CALLBACK, self._host):
+        with chained(CALLBACK, self._device), chained(HOST_CALLBACK, self._host), watched(self._other):
             if cached:
                 tilelang.disable_cache()
             try:
@@ -104,9 +153,13 @@ class Block:
             finally:
                 if cached:
                     tilelang.enable_cache()
+                for build in self.builds:
+                    if build.last is not None and not build.written:
+                        self._guarded(self._write, build)()
+        placed_again()  # of kernels that were lowered inside and are compiled later
         for build in self.builds:
-            if not build.hooked:
-                self.left[build.name] = "its launches can't be seen: its execution backend is not tvm_ffi"
+            if build.reason:
+                self.left[build.name] = build.reason
 
     def check(self) -> None:
         """Refuses what makes no sense.
@@ -114,10 +167,9 @@ class Block:
         Raises:
             TraceError: saying what does.
         """
-        if self.level not in LEVELS:
-            raise TraceError(f"auto: level must be one of {', '.join(map(repr, LEVELS))}, got {self.level!r}")
-        if isinstance(self.launch, bool) or not isinstance(self.launch, int) or self.launch < 1:
-            raise TraceError(f"auto: launch must be the number of a launch, 1 for the first, got {self.launch!r}")
+        check_level("auto", self.level)
+        check_number("auto", "launch", self.launch)
+        check_number("auto", "max_events", self.max_events, optional=True)
 
     # While building --------------------------------------------------------------------------------------------------
 
@@ -125,39 +177,92 @@ class Block:
         """TileLang's CUDA callback."""
         if previous is not None:
             source = str(previous(source, target))
-        self._pending.build = None
-        name = ""
-        try:
-            kernel = parse(source)
-            name = kernel.name
-            if is_placeholder(source) or "tileops_trace::" in source or not self.kernel.search(name):
-                return source  # its author's markers, or a twin's, are enough
-            if _is_tuning():
-                raise UnreadableError("an autotuner tries it: instrument what it chooses, with trace.instrument")
-            control = _new_control()
-            words = control_words(control.data_ptr())
-            made = instrument(source, f"{words}[0]", self.level, lines=f"{words}[1]", max_events=self.max_events)
-            dynamic = "extern __shared__" in source
-            build = Build(name, made.table, len(kernel.parameters), dynamic, control)
-        except Exception as reason:  # the author's kernel has to build, whatever this is
-            self.left[name or "a kernel"] = str(reason)
+        compilation = current()
+        # A twin's, or one that another block records.
+        if is_meant(source) or tables_in(source) or (_RECORDER in source and markers_in(source) is None):
             return source
-        self.builds.append(build)
-        self._pending.build = build
-        return made.source
+        if _is_rebuilding() or compilation is None or compilation.device is None:
+            return source
+        kernels = [*compilation.device.functions]
+        for name in kernels:
+            if self._is_chosen(name):
+                build = self._build(name, compilation)
+                if not compilation.device.compiles:
+                    build.reason = "its launches can't be seen: its execution backend is not tvm_ffi"
+                elif len(kernels) == 1 and not build.tuned and not build.reason:
+                    source = self._recording(source, build)
+        return source
+
+    def _other(self, name: str, target: str) -> None:
+        """Notes a kernel that is not for CUDA."""
+        if self._is_chosen(name):
+            self.left[name] = f"only CUDA kernels can be instrumented; its target is {target}"
+
+    def _is_chosen(self, name: str) -> bool:
+        """Whether to instrument a kernel of this name; notes it where not."""
+        if self.kernel.search(name):
+            return True
+        if name not in self.passed:
+            self.passed.append(name)
+        return False
+
+    def _recording(self, source: str, build: Build) -> str:
+        """The source of a kernel that records itself; as it was, if it can't."""
+        compilation = build.compilation
+        if compilation.failure:
+            build.reason, build.home, compilation.changed = compilation.failure, None, False
+            build.recorders.clear()
+            return source
+        try:
+            _check_gpu()
+            device = _current_device()
+            source, build.recorders[device] = self._instrumented(source, _new_control(device))
+            build.home, compilation.changed = device, True
+        except Exception as reason:  # the author's kernel has to build, whatever this is
+            build.reason = str(reason)
+        return source
+
+    def _build(self, name: str, compilation: Compilation) -> Build:
+        """The Build of a compilation's kernel."""
+        from tilelang import env
+
+        if name not in compilation.builds:
+            build = compilation.builds[name] = Build(name, compilation, tuned=_is_tuning())
+            self.builds.append(build)
+            if env.is_cache_enabled():  # which would keep code that is good in this process alone
+                build.reason = "TileLang's kernel cache was turned on inside the block"
+        return compilation.builds[name]
+
+    def _instrumented(self, source: str, control: Any) -> tuple[str, Recorder]:
+        kernel = parse(source)
+        words = control_words(control.data_ptr())
+        choice = None if self.ctas is None else Choice.of(self.ctas, lambda: multiprocessors("cuda"))
+        made = instrument(
+            source, f"{words}[0]", self.level, lines=f"{words}[1]", max_events=self.max_events, choice=choice
+        )
+        dynamic, markers = "extern __shared__" in source, markers_of(source, kernel)
+        return made.source, Recorder(made.table, len(kernel.parameters), dynamic, control, markers)
 
     def _host(self, source: str, previous: Any, target: Any) -> str:
-        """TileLang's callback for host code; that of a kernel follows its device code, in the same thread."""
+        """TileLang's callback for host code; kernels that are compiled together have theirs ahead of device code."""
         if previous is not None:
             source = str(previous(source, target))
-        build: Build | None = getattr(self._pending, "build", None)
-        self._pending.build = None
-        return source if build is None else self._hooked(source, build)
+        compilation = current()
+        if compilation is None:
+            return source
+        names = host.launched(source)
+        if compilation.device is None:
+            for name in names:
+                if self._is_chosen(name):
+                    self._build(name, compilation)
+        for name, build in compilation.builds.items():
+            if name in names and not build.reason and not build.hooked:
+                source = self._hooked(source, build, names.count(name))
+        return source
 
-    def _hooked(self, source: str, build: Build) -> str:
-        found = [call for call in _CALL.finditer(source) if call[2] == build.name]
-        if len(found) != 1:
-            self.left[build.name] = f"its host code launches it {len(found)} times; one launch can be followed"
+    def _hooked(self, source: str, build: Build, count: int) -> str:
+        if count != 1:
+            build.reason = f"its host code launches it in {count} places; one can be followed"
             return source
         import tvm_ffi
 
@@ -165,49 +270,117 @@ class Block:
         tvm_ffi.register_global_func(f"{name}.before", f=self._guarded(self._before, build))
         tvm_ffi.register_global_func(f"{name}.after", f=self._guarded(self._after, build))
         build.hooked = True
-        call = found[0]
-        before = _host_call(call[1], f"{name}.before", call[3], call[4])
-        after = _host_call(call[1], f"{name}.after", call[3], "0")
-        return source[: call.start()] + before + call[0] + after + source[call.end() :]
+        return host.hooked(source, build.name, name)
 
     # While running ---------------------------------------------------------------------------------------------------
 
-    def _guarded(self, step: Callable[..., None], build: Build) -> Callable[..., None]:
-        def run(*arguments: Any) -> None:
+    def _guarded(self, step: Callable[..., Any], build: Build) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
             try:
-                step(build, arguments)
+                return step(build, arguments)
             except Exception as error:  # the launch itself goes on
-                build.slots = None
-                warnings.warn(f"kernel {build.name!r}: no timeline: {error}", TraceWarning, stacklevel=2)
+                build.recording = None
+                said = str(error) or type(error).__name__
+                warn(f"kernel {build.name!r}: no timeline: {said}")
+                return None
 
         return run
 
-    def _before(self, build: Build, arguments: tuple[Any, ...]) -> None:
+    def _before(self, build: Build, arguments: tuple[Any, ...]) -> Any:
+        """Prepares a launch that is to be recorded; returns what to launch in the kernel's place, or ``None``."""
+        if build.tuned and _is_tuning():
+            return None
+        build.launches += 1
+        device = _current_device()
+        wanted = self._is_wanted(build) and not build.written and not build.reason and not launching.is_capturing()
+        # Code that records reads control words of its own GPU: on another one it cannot run.
+        if not wanted and build.home in (None, device):
+            return None
+        if device not in build.recorders:
+            build.recorders[device] = self._rebuilt(build, device)
+        recorder = build.recorders[device]
+        if wanted:
+            self._guarded(self._prepare, build)(recorder, arguments)
+        return recorder.launch
+
+    def _is_wanted(self, build: Build) -> bool:
+        """Whether to record a launch: the one asked for, and the first ones, in case that one never comes."""
+        return build.launches == self.launch or build.launches < min(self.launch, DEFAULT_LAUNCH)
+
+    def _prepare(self, build: Build, given: tuple[Recorder, tuple[Any, ...]]) -> None:
+        """Points a recorder to fresh slots."""
         import torch
 
-        build.launches += 1
-        if build.launches != self.launch or launching.is_capturing():
-            return
-        ctas = _ctas(arguments[build.parameters :], build.dynamic)
-        device = build.control.device
-        words = build.table.line_words
-        capacity.check_fits(ctas * words * 8, device, build.table)
-        build.slots = torch.empty((ctas, words), dtype=torch.int64, device=device)
-        build.control.copy_(torch.tensor([build.slots.data_ptr(), ctas], dtype=torch.int64))
+        recorder, arguments = given
+        ctas = host.ctas(arguments[recorder.parameters :], recorder.dynamic)
+        table, markers, device = recorder.table, recorder.markers, recorder.control.device
+        words = table.line_words - markers.table.line_words
+        most = max(MOST_BYTES // (WORD_BYTES * words), 1)
+        if table.choice == Choice() and not markers.table.groups and ctas > most:
+            table = replace(table, choice=_first(most))
+            recorder = replace(recorder, table=table)
+        lines = capacity.lines(ctas, table)
+        capacity.check_fits(WORD_BYTES * lines * table.line_words, device, table)
+        author_s = address(arguments[markers.slots]) if markers.table.groups else 0
+        slots = torch.empty((lines, words), dtype=torch.int64, device=device)
+        recorder.control.copy_(torch.tensor([slots.data_ptr(), lines], dtype=torch.int64))
         torch.cuda.synchronize(device)
+        build.recording = slots, recorder, author_s
+
+    def _rebuilt(self, build: Build, device: int) -> Recorder:
+        """Builds a kernel's code that records and that takes its place."""
+        made: list[Recorder] = []
+        control = _new_control(device)
+
+        def filled(source: str, previous: Any, target: Any) -> str:
+            if previous is not None:
+                source = str(previous(source, target))
+            if not _is_rebuilding():
+                return source
+            source, recorder = self._instrumented(source, control)
+            made.append(recorder)
+            return source
+
+        try:
+            assert build.compilation.device is not None
+            with callback_lock, chained(CALLBACK, filled), _rebuilt_here():
+                module = build.compilation.device.built(build.name)
+            return replace(made[0], launch=module[build.name])
+        except Exception as reason:
+            build.reason = str(reason) or type(reason).__name__
+            raise
 
     def _after(self, build: Build, _: tuple[Any, ...]) -> None:
+        """Fetches what a launch recorded."""
         import torch
 
-        slots, build.slots = build.slots, None
-        if slots is None:
+        if build.recording is None:
             return
+        (slots, recorder, author_s), build.recording = build.recording, None
         with launching.failed_launch_told(build.name):
             torch.cuda.synchronize(slots.device)
-            build.control.zero_()
-        meta = {**launching.host_meta(slots), "launch": build.launches - 1}
-        self.trace.write(lambda: recording.fetch(slots, build.table, meta), build.name)
+            recorder.control.zero_()
+        if recorder.markers.table.groups:
+            shape = len(slots), recorder.markers.table.line_words
+            slots = joined(tensor_at(author_s, shape, slots.device), slots)
+        arguments = build.compilation.arguments(build.name)
+        meta = {**launching.host_meta(slots, arguments), "launch": build.launches - 1}
+        build.last = recording.fetch(slots, recorder.table, meta)
+        if build.launches == self.launch:
+            build.written = True
+            self._write(build)
+
+    def _write(self, build: Build, _: tuple[Any, ...] = ()) -> None:
+        """Writes what the last launch recorded."""
+        last, build.last = build.last, None
+        assert last is not None
+        self.trace.write(lambda: last, build.name)
         self.written.append(build.name)
+
+
+def _first(ctas: int) -> Choice:
+    """The first CTAs of a launch."""
+    return Choice("stride", (0, ctas, 1))
 
 
 def control_words(address: int) -> str:
@@ -215,49 +388,47 @@ def control_words(address: int) -> str:
     return f"((const volatile unsigned long long*){address:#x}ull)"
 
 
-def _new_control() -> Any:
+def _check_gpu() -> None:
     import torch
 
     if not torch.cuda.is_available():
         raise UnreadableError("there is no GPU here")
-    return torch.zeros(2, dtype=torch.int64, device="cuda")
 
 
-def _ctas(launch: tuple[Any, ...], dynamic: bool) -> int:
-    """The grid's size, of what a launch is given behind the kernel's parameters.
+def _current_device() -> int:
+    import torch
 
-    That is a cluster's three extents, where there are clusters, one to three of the grid, three of the block, and the
-    bytes of dynamic shared memory, where there is any.
-    """
-    extents = [int(value) for value in launch][: len(launch) - 3 - dynamic]
-    if len(extents) > 3:
-        extents = extents[3:]
-    if not 1 <= len(extents) <= 3 or min(extents) < 1:
-        raise TraceError(f"its launch has parameters that are not known: {launch}")
-    return math.prod(extents)
+    return torch.cuda.current_device()
 
 
-def _host_call(indent: str, name: str, stack: str, count: str) -> str:
-    lines = [
-        "{",
-        "  void* tileops_hook = NULL;",
-        "  TVMFFIAny tileops_result;",
-        "  tileops_result.type_index = kTVMFFINone;",
-        "  tileops_result.zero_padding = 0;",
-        "  tileops_result.v_int64 = 0;",
-        f'  if (TVMBackendGetFuncFromEnv(__tvm_ffi__library_ctx, "{name}", &tileops_hook) == 0) {{',
-        f"    TVMFFIFunctionCall(tileops_hook, (TVMFFIAny*) {stack}, {count}, &tileops_result);",
-        "  }",
-        "}",
-    ]
-    return "".join(f"{indent}{line}\n" for line in lines)
+def _new_control(device: int) -> Any:
+    import torch
+
+    return torch.zeros(2, dtype=torch.int64, device=f"cuda:{device}")
 
 
 def _is_tuning() -> bool:
-    """Whether an autotuner builds what is being built."""
+    """Whether an autotuner builds or tries what is being built or launched.
+
+    Functions that are autotuned are called and compiled through two methods of the autotuner's module as well.
+    """
     frame: Any = sys._getframe()
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith("tilelang.autotuner"):
+        module, function = str(frame.f_globals.get("__name__", "")), frame.f_code.co_name
+        if module.startswith("tilelang.autotuner") and function not in ("__call__", "compile"):
             return True
         frame = frame.f_back
     return False
+
+
+def _is_rebuilding() -> bool:
+    return getattr(_rebuilding, "on", False)
+
+
+@contextlib.contextmanager
+def _rebuilt_here() -> Iterator[None]:
+    _rebuilding.on = True
+    try:
+        yield
+    finally:
+        _rebuilding.on = False

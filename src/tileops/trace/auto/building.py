@@ -1,8 +1,9 @@
 """Builds of kernels that record without a marker in them.
 
 The recorder's source and its calls can only be put into what TileLang generates, in its CUDA post-processing callback.
-That callback isn't part of the kernel cache's key and can't add a parameter. So the PrimFunc gets both first: a
-parameter ``slots``, an attribute that says how the build differs, and one opaque call that marks the source as meant.
+That callback isn't part of the kernel cache's key and can't add a parameter. So the PrimFunc gets both first: for each
+of its kernels a parameter ``slots`` and one opaque call that marks its source as meant, and an attribute that says how
+the build differs.
 """
 
 from __future__ import annotations
@@ -18,66 +19,74 @@ from typing import Any
 import tilelang.language as T
 from tilelang import tvm
 
-from ..lowering import IMPORT_SOURCE, ROOT_BLOCK, device_source
+from ..choice import Choice
+from ..lowering import ROOT_BLOCK, device_source
+from ..placing import CALLBACK
 from ..sites import AUTO_ATTRIBUTE
-from .rewrite import PLACEHOLDER, REFUSED_COMMENT, instrument, is_placeholder, without_placeholder
-from .syntax import UnreadableError
+from .notes import PLACEHOLDER, is_meant, meant, refused
+from .rewrite import instrument
+from .syntax import UnreadableError, functions
 
 tirx = tvm.tirx
 
-CALLBACK = "tilelang_callback_cuda_postproc"
-_callback_lock = threading.RLock()
+callback_lock = threading.RLock()
 
 
-def with_slots(func: Any, level: str, max_events: int | None) -> Any:
-    """A PrimFunc with a last parameter ``slots``, an input of any length, which the build puts recorder calls in for.
+def with_slots(func: Any, level: str, max_events: int | None, choice: Choice | None = None) -> Any:
+    """A PrimFunc with a last parameter ``slots`` for each of its kernels, which their recorder calls will write to.
+
+    These are inputs of any length: ``slots``, ``slots_1`` and so on.
 
     Raises:
-        UnreadableError: if it's no PrimFunc with one kernel.
+        UnreadableError: if it's no PrimFunc with a kernel.
     """
-    name = _unused("slots", {b.name for b in func.buffer_map.values()} | {param.name for param in func.params})
-    words = tirx.Var(f"{name}_words", "int32")
-    slots = tirx.decl_buffer((words,), "int64", name=name)
-    handle = tirx.Var(f"{name}_handle", "handle")
-    placeholder = tirx.Evaluate(T.call_extern("int32", PLACEHOLDER, slots.access_ptr("w")))
-    roots: list[Any] = []
+    if AUTO_ATTRIBUTE in (func.attrs or {}):
+        raise UnreadableError("it is instrumented already")
+    taken = {buffer.name for buffer in func.buffer_map.values()} | {param.name for param in func.params}
+    added: dict[Any, Any] = {}  # of each kernel, the handle and the buffer
 
     def root(block: Any) -> Any:
         if block.name_hint != ROOT_BLOCK:
             return None
-        roots.append(block)
+        number = len(added)
+        name = _unused(f"slots_{number}" if number else "slots", taken)
+        taken.add(name)
+        slots = tirx.decl_buffer((tirx.Var(f"{name}_words", "int32"),), "int64", name=name)
+        added[tirx.Var(f"{name}_handle", "handle")] = slots
+        placeholder = tirx.Evaluate(T.call_extern("int32", PLACEHOLDER, number, slots.access_ptr("w")))
         return tirx.SBlock(
             block.iter_vars, block.reads, block.writes, block.name_hint, tirx.SeqStmt([placeholder, block.body]),
             block.init, block.alloc_buffers, block.match_buffers, dict(block.annotations.items()),
         )  # fmt: skip
 
     body = tirx.stmt_functor.ir_transform(func.body, None, root, ["tirx.SBlock"])
-    if len(roots) != 1:
-        raise UnreadableError(f"its PrimFunc holds {len(roots)} `with T.Kernel(...)`; one can be instrumented")
-    if PLACEHOLDER in str(roots[0].annotations.get(IMPORT_SOURCE, "")):
-        raise UnreadableError("it is instrumented already")
+    if not added:
+        raise UnreadableError("its PrimFunc holds no `with T.Kernel(...)`")
     made = tirx.PrimFunc(
-        [*func.params, handle], body, func.ret_type, {**dict(func.buffer_map.items()), handle: slots}, func.attrs
+        [*func.params, *added], body, func.ret_type, {**dict(func.buffer_map.items()), **added}, func.attrs
     )
-    return made.with_attr(AUTO_ATTRIBUTE, f"{level} {max_events} {_digest()}")
+    return made.with_attr(AUTO_ATTRIBUTE, f"{len(added)} {level} {max_events} {choice} {_digest()}")
 
 
-def grid(func: Any) -> list[Any]:
-    """The extents of a PrimFunc's grid along x, y and z: numbers or TIR expressions."""
-    extents: list[Any] = [1, 1, 1]
+def grids(func: Any) -> list[list[Any]]:
+    """Of each kernel of a PrimFunc, its grid's extents along x, y and z: numbers or TIR expressions."""
+    found: list[list[Any]] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.For) and node.thread_binding is not None:
+        if isinstance(node, tirx.SBlock) and node.name_hint == ROOT_BLOCK:
+            found.append([1, 1, 1])
+        elif isinstance(node, tirx.For) and node.thread_binding is not None and found:
             tag = str(node.thread_binding.thread_tag)
             if tag.startswith("blockIdx."):
-                extents["xyz".index(tag[-1])] = node.extent
+                found[-1]["xyz".index(tag[-1])] = node.extent
 
+    # A kernel's grid stands around its root, and comes behind it in this order.
     tirx.stmt_functor.post_order_visit(func.body, visit)
-    return extents
+    return found
 
 
 @contextlib.contextmanager
-def instrumenting(level: str, max_events: int | None) -> Iterator[None]:
+def instrumenting(level: str, max_events: int | None, choice: Choice | None = None) -> Iterator[None]:
     """Puts recorder calls into what is generated inside, where :func:`with_slots` asked for them.
 
     A callback that somebody else has registered still runs, first; leaving restores it.
@@ -86,9 +95,9 @@ def instrumenting(level: str, max_events: int | None) -> Iterator[None]:
     def filled(source: str, previous: Any, target: Any) -> str:
         if previous is not None:
             source = str(previous(source, target))
-        return fill(source, level, max_events) if is_placeholder(source) else source
+        return fill(source, level, max_events, choice) if is_meant(source) else source
 
-    with _callback_lock, chained(CALLBACK, filled):
+    with callback_lock, chained(CALLBACK, filled):
         yield
 
 
@@ -112,13 +121,20 @@ def chained(name: str, process: Any) -> Iterator[None]:
             tvm_ffi.register_global_func(name, f=previous, override=True)
 
 
-def fill(source: str, level: str, max_events: int | None) -> str:
-    """Generated source with its recorder calls; where they can't be put in, as it was, with a comment that says why."""
-    source, slots = without_placeholder(source)
-    try:
-        return instrument(source, slots, level, max_events=max_events).source
-    except UnreadableError as reason:
-        return f"{REFUSED_COMMENT}{' '.join(str(reason).split())}\n{source}"
+def fill(source: str, level: str, max_events: int | None, choice: Choice | None = None) -> str:
+    """Generated source with its kernels' recorder calls; one that can't be instrumented is as it was, with a note."""
+    for name in [function.name for function in functions(source)]:
+        found = meant(source, name)
+        if found is None:
+            continue
+        try:
+            source = instrument(
+                found.source, found.slots, level, max_events=max_events, kernel=name, number=found.number,
+                choice=choice,
+            ).source  # fmt: skip
+        except UnreadableError as reason:
+            source = refused(found.source, name, str(reason))
+    return source
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .mixed import is_mark
 from .syntax import DESCRIPTOR, GLOBAL, LOCAL, SHARED, Call, Kernel, Statement, identifiers
 
 LEVELS = ("roles", "ops", "all")
@@ -185,8 +186,10 @@ class _Finder:
         before = made[at] if at >= 0 else None
         if not isinstance(before, Operation) or before.threads != last.threads:
             return False
-        last.start = before.end
         steps = [part.statement for part in made[at + 1 : -1] if isinstance(part, Step)]
+        if any(map(is_mark, steps)):  # where the author parts two operations, they are two
+            return False
+        last.start = before.end
         if not self._are_one(before, last, any(step.writes for step in steps)):
             return False
         before.kind = last.kind if last.kind != ARRIVE else before.kind
@@ -282,7 +285,7 @@ class _Finder:
             return NOTHING
         read = {self._scopes[name] for write in statement.writes for name in identifiers(write.value)
                 if name in self._scopes}  # fmt: skip
-        declared = [part for part in _below(statement) if part.kind == "declaration"]
+        declared = [part for part in below(statement) if part.kind == "declaration"]
         read |= {self._scopes[name] for part in declared for name in identifiers(part.text.partition("=")[2])
                  if name in self._scopes}  # fmt: skip
         if GLOBAL in scopes:
@@ -453,7 +456,8 @@ def _is_role(then: Interval, threads: Interval) -> bool:
     return then != threads and then[0] % 32 == 0 and then[1] % 32 == 0
 
 
-def _below(statement: Statement) -> Iterator[Statement]:
+def below(statement: Statement) -> Iterator[Statement]:
+    """A statement and all inside it."""
     yield statement
     for part in (*statement.body, *statement.otherwise):
-        yield from _below(part)
+        yield from below(part)

@@ -9,14 +9,16 @@ other, all but the last of up to four hold their records back.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from ..batches import LARGEST
+from ..choice import Choice as CtaChoice
 from ..lowering import device_source
-from ..sites import BEGIN, END, TABLE_COMMENT, Edge, Group, Range, SiteTable
+from ..sites import BEGIN, END, Edge, Group, Range, SiteTable, table_comment
 from ..slots import MAX_SITES, WORD_BYTES, layout
 from . import barriers
+from .batching import BREAK, ENTER, LEAVE, Border, Flush, Mark, batched
+from .mixed import OPEN, beside, is_mark, markers_of
 from .operations import (
     ARRIVE,
     LOAD,
@@ -28,102 +30,70 @@ from .operations import (
     Step,
     all_operations,
     author_s,
+    below,
+    kind_of,
     label,
     listed,
     operations,
 )  # fmt: skip
 from .roles import WARPGROUP, role_of, roles
-from .syntax import Kernel, UnreadableError, identifiers, parse
+from .syntax import Kernel, Statement, UnreadableError, identifiers, parse
 
-REFUSED_COMMENT = "// tileops.trace leaves this kernel as it is: "
-# The call that stands for all of them until the source is there; see building.py.
-PLACEHOLDER = "tileops_auto"
 LANE = "main"
 ACQUIRE = "acquire"  # what a wait for room is called
 # A row's records where their number depends on data, and the most that is kept where it follows from the source.
 UNKNOWN_RECORDS, MOST_RECORDS = 4096, 1 << 15
 
-_PLACEHOLDER_LINE = re.compile(rf"^[ \t]*{PLACEHOLDER}\((.*)\);[ \t]*\n", re.M)
+ASYNCHRONOUS = ("wgmma_", "tcgen05mma", "tcgen05_mma")  # what GEMMs that run on by themselves are issued with
+COMMIT = "warpgroup_commit_batch"
+FENCES = {"warpgroup_fence_operand", "reinterpret_cast"}  # calls that are no instruction
+
 _SWIZZLED = re.compile(r"const dim3 blockIdx = (.*);")
+RECORDER = b"namespace tileops_trace"  # what tells that a source has the recorder's already
 _WIDE = "(unsigned long long)"
 _COUNTED = re.compile(r"(\w+) < \(?(\d+)\)?")
 
 
 @dataclass(frozen=True)
 class Instrumented:
-    """A kernel's source that records, and its site table."""
+    """A kernel's source that records, and its site table, in which its author's markers stand first."""
 
     source: str
     table: SiteTable
 
 
-def refusal_in(source: str) -> str:
-    """Why a kernel's source was left as it was; empty if it was not."""
-    found = re.search(rf"^{re.escape(REFUSED_COMMENT)}(.*)$", source, re.M)
-    return found[1] if found else ""
-
-
-def is_placeholder(source: str) -> bool:
-    """Whether source is to be instrumented."""
-    return PLACEHOLDER in source and _PLACEHOLDER_LINE.search(source) is not None
-
-
-def without_placeholder(source: str) -> tuple[str, str]:
-    """The source less the line that stands for the recorder, and what that line says of where to record."""
-    found = _PLACEHOLDER_LINE.search(source)
-    if found is None:
-        raise UnreadableError("the line that stands for the recorder is not in its source")
-    return source[: found.start()] + source[found.end() :], found[1]
-
-
 def instrument(
-    source: str, slots: str, level: str = "ops", *, lines: str = "", name: str = "", max_events: int | None = None
-) -> Instrumented:
-    """Puts recorder calls into a kernel's source.
+    source: str, slots: str, level: str = "ops", *, lines: str = "", name: str = "", max_events: int | None = None,
+    kernel: str = "", number: int = 0, choice: CtaChoice | None = None,
+) -> Instrumented:  # fmt: skip
+    """Puts recorder calls into a kernel of a source, in which others may have theirs already.
 
     Args:
         source: what TileLang generated.
         slots: a C++ expression of the address of the first row.
-        lines: one of how many CTAs there is room for; empty where there is for all.
+        lines: one of how many lines there is room for; empty where there is for all.
         level: ``"roles"``, ``"ops"`` or ``"all"``.
         name: what the kernel is called in its site table.
         max_events: records that a row can hold; ``None`` takes what the source says, or 4096 where that depends on
             data.
+        kernel: the kernel's name in C; empty for the only one.
+        number: of the kernel among those of its PrimFunc, as its site table is told apart from theirs.
+        choice: which CTAs record; ``None`` for all of them, or those that the author's markers record.
 
     Raises:
         UnreadableError: if it can't; the text says why.
     """
-    kernel = parse(source)
-    return _Rewriter(source, kernel, level).made(slots, lines, name or kernel.name, max_events)
+    parsed = parse(source, kernel)
+    rewriter = _Rewriter(source, parsed, level, markers_of(source, parsed).table)
+    return rewriter.made(slots, lines, name or parsed.name, max_events, number, choice)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Mark:
-    """A call that records.
-
-    Attributes:
-        at: the offset of the line that it is put ahead of.
-        role: the role that records.
-        events: what it says happened, as (kind, number of the range).
-        payload: a C++ expression, or nothing.
-        condition: where it holds, ``more`` has happened as well.
-        how: ``""``, ``"_held0"`` and so on, or ``"_store2"`` and so on.
-    """
-
-    at: int
-    role: int
-    events: list[tuple[str, int]]
-    payload: str = ""
-    condition: str = ""
-    more: list[tuple[str, int]] = field(default_factory=list)
-    how: str = ""
-
-
 class _Rewriter:
-    def __init__(self, source: str, kernel: Kernel, level: str):
+    def __init__(self, source: str, kernel: Kernel, level: str, markers: SiteTable):
+        self._markers = markers
         self._raw = source.encode()
         self._kernel = kernel
         self._level = level
@@ -135,36 +105,50 @@ class _Rewriter:
         self._role = [role_of(operation, self._roles) for operation in self._operations]
         every = [(number, copy) for copy in range(most) for number, role in enumerate(self._role)
                  if copy < len(self._roles[role].names)]  # fmt: skip
-        self._range = {one: at for at, one in enumerate(every)}  # of an operation and a warpgroup
-        self._marks: list[_Mark | None] = []  # None where calls behind do not always follow those ahead
+        self._range = {one: at for at, one in enumerate(every, len(markers.ranges))}  # of an operation and a warpgroup
+        self._parts: list[Mark | Border] = []  # the calls, and what stands between them, in order
         self._own_sites: list[int] = []  # of each role, for one warpgroup
         self._edges = self._named()
 
-    def made(self, slots: str, room: str, name: str, max_events: int | None) -> Instrumented:
+    def made(
+        self, slots: str, room: str, name: str, max_events: int | None, number: int, choice: CtaChoice | None
+    ) -> Instrumented:
+        markers = self._markers
+        if choice is not None and markers.groups and choice != markers.choice:
+            raise UnreadableError("its own markers say which CTAs record: leave ctas out")
         self._place(self._nodes)
-        self._batch()
-        marks = [mark for mark in self._marks if mark is not None]
-        sites, lines, stored = self._sites(marks)
+        calls = batched(self._parts)
+        marks = [call for call in calls if isinstance(call, Mark)]
+        sites, lines, stored = self._sites(calls)
         if len(sites) > MAX_SITES:
             raise UnreadableError(f"it would take {len(sites)} markers; a kernel can hold {MAX_SITES}")
         payloads = [any(mark.payload for mark in marks if mark.role == at) for at in range(len(self._roles))]
         capacity = self._capacity(max_events)
+        if markers.keep_last:  # a ring finds a record's place with a mask
+            capacity = 1 << (capacity - 1).bit_length()
         groups = [(role, at, copy) for at, role in enumerate(self._roles) for copy in range(len(role.names))]
         places = layout([payloads[at] for _, at, _ in groups], capacity)
+        taken = {group.name for group in markers.groups}
+        found = [
+            Group(
+                beside(role.names[copy], taken), role.lead + copy * WARPGROUP,
+                replace(place, offset=markers.line_words + place.offset),
+            )
+            for (role, _, copy), place in zip(groups, places)
+        ]  # fmt: skip
         table = SiteTable(
             kernel=name,
             target="cuda",
             max_events=capacity,
-            groups=tuple(
-                Group(role.names[copy], role.lead + copy * WARPGROUP, place)
-                for (role, _, copy), place in zip(groups, places)
-            ),
-            ranges=tuple(self._ranges()),
+            groups=(*markers.groups, *found),
+            ranges=(*markers.ranges, *self._ranges()),
             sites=tuple(sites),
-            edges=self._edges,
+            edges=(*markers.edges, *self._edges),
+            keep_last=markers.keep_last,
+            choice=choice or markers.choice,
             stored=tuple(stored),
         )
-        return Instrumented(self._assembled(table, lines, slots, room), table)
+        return Instrumented(self._assembled(table, lines, slots, room, number), table)
 
     # Names and arrows ------------------------------------------------------------------------------------------------
 
@@ -185,6 +169,9 @@ class _Rewriter:
             for operation in ending:
                 if operation.kind == ARRIVE and wait.name.startswith(ACQUIRE):
                     operation.name = f"release{wait.name.removeprefix(ACQUIRE)}"
+        taken = {r.name for r in self._markers.ranges}
+        for operation in self._operations:
+            operation.name = beside(operation.name, taken)
         found = barriers.shifts(events, lambda operation: operation.name)
         return tuple(Edge(source, target, shift) for (source, target), shift in sorted(found.items()))
 
@@ -201,7 +188,11 @@ class _Rewriter:
 
     def _first_group(self, role: int) -> int:
         """A role's first warpgroup among all groups."""
-        return sum(len(one.names) for one in self._roles[:role])
+        return len(self._markers.groups) + sum(len(one.names) for one in self._roles[:role])
+
+    def _recorder(self, role: int) -> int:
+        """A role's recorder among all recorders."""
+        return len(self._markers.groups) + role
 
     def _payload(self, operation: Operation) -> str:
         return f"(int)({operation.loop})" if operation.loop else ""
@@ -219,39 +210,52 @@ class _Rewriter:
             if isinstance(node, Operation):
                 self._bracket(node, begins=node is not first)
                 if node is last and first is not None:
-                    mark = self._marks[-1]
-                    assert mark is not None
+                    mark = self._parts[-1]
+                    assert isinstance(mark, Mark)
                     mark.condition, mark.more, mark.payload = condition, [(BEGIN, self._number[first])], payload
             elif isinstance(node, Repeat):
                 self._repeat(node)
             elif isinstance(node, Choice):
                 for part in (node.then, node.otherwise):
-                    self._marks.append(None)
+                    self._border(BREAK, node.statement.start)
                     self._place(part)
-                self._marks.append(None)
+                self._border(BREAK, node.statement.end)
             elif node.statement.jumps:
-                self._marks.append(None)
+                self._border(BREAK, node.statement.start)
+
+    def _border(self, kind: str, at: int) -> None:
+        self._parts.append(Border(kind, at))
 
     def _bracket(self, operation: Operation, begins: bool) -> None:
         role, number = self._role[self._number[operation]], self._number[operation]
         if begins:
             self._add(operation.start, role, (BEGIN, number), self._payload(operation))
+            self._note_shadow(operation)
         for inner in operation.inner:
             self._add(inner.start, role, (BEGIN, self._number[inner]), "")
-            self._add(inner.end, role, (END, self._number[inner]), "")
+            self._add(operation.end if _ends_with(operation, inner) else inner.end, role,
+                      (END, self._number[inner]), "")  # fmt: skip
         self._add(operation.end, role, (END, number), "")
 
+    def _note_shadow(self, operation: Operation) -> None:
+        """Tells the last call where an asynchronous GEMM runs that is issued behind it."""
+        call, issue = self._parts[-1], _issue(operation.statements)
+        assert isinstance(call, Mark)
+        if issue is not None:
+            call.shadow = issue.end
+
     def _add(self, at: int, role: int, event: tuple[str, int], payload: str) -> None:
-        before = self._marks[-1] if self._marks else None
-        if before and before.at == at and before.role == role and not (payload and before.payload):
+        before = self._parts[-1] if self._parts else None
+        is_same = isinstance(before, Mark) and before.at == at and before.role == role
+        if isinstance(before, Mark) and is_same and not (payload and before.payload):
             before.events.append(event)
             before.payload = before.payload or payload
         else:
-            self._marks.append(_Mark(at, role, [event], payload))
+            self._parts.append(Mark(at, role, [event], payload))
 
     def _repeat(self, node: Repeat) -> None:
         statement = node.statement
-        timed = [part for part in node.body if not isinstance(part, Step)]
+        timed = [part for part in node.body if not isinstance(part, Step) or is_mark(part.statement)]
         first, last = (timed[0], timed[-1]) if timed else (None, None)
         counted = _COUNTED.fullmatch(statement.loop.condition) if statement.loop else None
         carried = (
@@ -262,7 +266,7 @@ class _Rewriter:
             and self._role[self._number[first]] == self._role[self._number[last]]
         )  # fmt: skip
         if not carried:
-            self._marks.append(None)
+            self._border(ENTER, statement.start)
             self._place(node.body)
         else:
             assert isinstance(first, Operation)
@@ -273,40 +277,31 @@ class _Rewriter:
             role = self._role[self._number[first]]
             begin = re.sub(rf"\b{variable}\b", statement.loop.first, self._payload(first))
             self._add(statement.start, role, (BEGIN, self._number[first]), begin)
-            self._marks.append(None)
+            self._border(ENTER, statement.start)
             self._place(node.body, first, last, f"{variable} < {int(counted[2]) - 1}", f"(int)({first.loop} + 1)")
-        self._marks.append(None)
-
-    def _batch(self) -> None:
-        runs: dict[int, list[_Mark]] = {}
-        for mark in [*self._marks, None]:
-            if mark is not None:
-                runs.setdefault(mark.role, []).append(mark)
-                continue
-            for run in runs.values():
-                count = -(-len(run) // LARGEST)
-                for number in range(count):
-                    batch = run[number * len(run) // count : (number + 1) * len(run) // count]
-                    for position, held in enumerate(batch[:-1]):
-                        held.how = f"_held{position}"
-                    if len(batch) > 1:
-                        batch[-1].how = f"_store{len(batch)}"
-            runs = {}
+        self._border(LEAVE, statement.end)
 
     # Writing ---------------------------------------------------------------------------------------------------------
 
-    def _sites(self, marks: list[_Mark]) -> tuple[list[tuple[tuple[str, int], ...]], list[tuple[int, str]], list[int]]:
+    def _sites(
+        self, calls: list[Mark | Flush]
+    ) -> tuple[list[tuple[tuple[str, int], ...]], list[tuple[int, str]], list[int]]:
         """The table's sites, the lines to put in, and how many records are stored at each site.
 
-        A role's sites stand together, those of its second warpgroup behind those of its first.
+        A role's sites stand together, those of its second warpgroup behind those of its first, all behind the author's.
         """
-        sites: list[tuple[tuple[str, int], ...]] = []
+        sites: list[tuple[tuple[str, int], ...]] = [*self._markers.sites]
         lines: list[tuple[int, str]] = []
-        stored: list[int] = []
+        stored: list[int] = [*self._markers.stored] or [1] * len(sites)
         for at, role in enumerate(self._roles):
             own: list[tuple[list[tuple[str, int]], int]] = []
-            for mark in (mark for mark in marks if mark.role == at):
-                count = 0 if mark.how.startswith("_held") else int(mark.how[-1]) if mark.how else 1
+            for mark in (call for call in calls if call.role == at):
+                if isinstance(mark, Flush):
+                    recorder = self._recorder(at)
+                    lines += [(mark.at, f"tileops_settle{place}({recorder});") for place in mark.late]
+                    lines += [(mark.at, f"tileops_flush{mark.records}({recorder});")] if mark.records else []
+                    continue
+                count = 0 if mark.how.startswith(("_held", "_late")) else int(mark.how[-1]) if mark.how else 1
                 number = len(sites) + len(own)
                 site, events = str(number), str(len(mark.events))
                 own.append((mark.events, count))
@@ -314,7 +309,7 @@ class _Rewriter:
                     own.append(([*mark.events, *mark.more], count))
                     site = f"({mark.condition} ? {number + 1} : {site})"
                     events = f"({mark.condition} ? {len(own[-1][0])} : {events})"
-                arguments = [str(at), site, events, *([mark.payload] if mark.payload else [])]
+                arguments = [str(self._recorder(at)), site, events, *([mark.payload] if mark.payload else [])]
                 suffix = "_i32" if mark.payload else ""
                 lines.append((mark.at, f"tileops_mark{mark.how}{suffix}({', '.join(arguments)});"))
             for copy in range(len(role.names)):
@@ -347,29 +342,33 @@ class _Rewriter:
                     known &= self._count(node.body, times * max(int(counted[2]) - int(loop.first), 0), counts)
         return known
 
-    def _assembled(self, table: SiteTable, lines: list[tuple[int, str]], slots: str, room: str) -> str:
+    def _assembled(
+        self, table: SiteTable, lines: list[tuple[int, str]], slots: str, room: str, kernel: int
+    ) -> str:  # fmt: skip
         head = self._raw.index(b'extern "C" __global__')
-        declared = [statement.text for statement in self._kernel.statements if statement.kind == "declaration"]
-        swizzled = next((found[1] for text in declared if (found := _SWIZZLED.fullmatch(text))), "blockIdx")
-        bytes_ = WORD_BYTES * table.line_words
-        recorded = f"tileops_cta < (unsigned long long)({room})" if room else "true"
+        bytes_ = WORD_BYTES * (table.line_words - self._markers.line_words)
+        chosen, number = table.choice.source("tileops_cta", "tileops_ctas")
         row = f"tileops_block.y + {_WIDE}gridDim.y * tileops_block.z"
         opening = [
-            f"const dim3 tileops_block = {swizzled};",
+            f"const dim3 tileops_block = {self._block()};",
             f"const unsigned long long tileops_cta = tileops_block.x + {_WIDE}gridDim.x * ({row});",
-            f"const bool tileops_recorded = {recorded};",
-            f"const unsigned long long tileops_line = {_WIDE}({slots}) + {bytes_}ull * tileops_cta;",
+            f"const unsigned long long tileops_ctas = {_WIDE}gridDim.x * gridDim.y * gridDim.z;",
+            f"const unsigned long long tileops_number = {number};",
+            f"const bool tileops_recorded = ({chosen})" + (f" && tileops_number < {_WIDE}({room});" if room else ";"),
+            f"const unsigned long long tileops_line = {_WIDE}({slots}) + {bytes_}ull * tileops_number;",
         ]
-        for number, role in enumerate(self._roles):
-            place = table.groups[self._first_group(number)].layout
-            where = f"tileops_line + {WORD_BYTES * place.offset}, tileops_recorded, gridDim.x, gridDim.y, gridDim.z"
-            size = f"{place.capacity}, {place.record_words * WORD_BYTES}"
+        for at, role in enumerate(self._roles):
+            place = table.groups[self._first_group(at)].layout
+            offset = WORD_BYTES * (place.offset - self._markers.line_words)
+            where = f"tileops_line + {offset}, tileops_recorded, gridDim.x, gridDim.y, gridDim.z"
+            size = f"{place.capacity}, {place.record_words * WORD_BYTES}, {int(table.keep_last)}"
             if len(role.names) == 1:
-                opening.append(f"tileops_open({number}, {size}, 0, {role.lead}, 0, {where});")
+                opening.append(f"tileops_open({self._recorder(at)}, {size}, {role.lead}, 0, {where});")
             else:
-                each = f"{len(role.names)}, {WORD_BYTES * place.row_words}, {self._own_sites[number]}"
-                opening.append(f"tileops_open_each({number}, {size}, {role.lead}, {each}, {where});")
-        added = [(head, f"{TABLE_COMMENT}{table.to_json()}\n{device_source('recorder.cuh')}")]
+                each = f"{len(role.names)}, {WORD_BYTES * place.row_words}, {self._own_sites[at]}"
+                opening.append(f"tileops_open_each({self._recorder(at)}, {size}, {role.lead}, {each}, {where});")
+        recorder = "" if RECORDER in self._raw[:head] else device_source("recorder.cuh")
+        added = [(head, f"{table_comment(table, kernel)}\n{recorder}")]
         added += [(self._kernel.start, f"  {line}\n") for line in opening]
         added += [(at, f"{self._indent(at)}{line}\n") for at, line in lines]
         parts, done = [], 0
@@ -377,6 +376,16 @@ class _Rewriter:
             parts += [self._raw[done:at], text.encode()]
             done = at
         return b"".join([*parts, self._raw[done:]]).decode()
+
+    def _block(self) -> str:
+        """The number of a block, along each axis, as the author's rows have it."""
+        for statement in self._kernel.statements:
+            swizzled = _SWIZZLED.fullmatch(statement.text)
+            if swizzled:
+                return swizzled[1]
+            if any(call.name == OPEN for call in statement.calls):
+                break
+        return "blockIdx"
 
     def _indent(self, at: int) -> str:
         """The indentation of the statement ahead of a line, or of the one that it begins."""
@@ -406,6 +415,31 @@ def _wait_name(wait: Operation, behind: list[Node], ended_by: set[Operation]) ->
         return f"{ACQUIRE} {listed(following.buffers)}"
     barrier = (identifiers(wait.waits[0][0]) or ["mbarrier"])[0]
     return f"wait {author_s(barrier)}"
+
+
+def _issue(statements: Sequence[Statement]) -> Statement | None:
+    """What issues an asynchronous GEMM, its commit included, of statements that run once each, also in blocks."""
+    issue = None
+    for statement in statements:
+        if statement.kind == "block":
+            found = _issue(statement.body)
+            if found is not None:
+                return found
+        names = {call.name for call in statement.calls}
+        if any(name.startswith(ASYNCHRONOUS) for name in names):
+            issue = statement
+        elif issue is not None and COMMIT in names:
+            return statement
+    return issue
+
+
+def _ends_with(operation: Operation, inner: Operation) -> bool:
+    """Whether nothing follows a wait inside an operation but fences and the arrival that the operation ends with."""
+    behind = [part for whole in operation.statements for part in below(whole) if part.start >= inner.end]
+    calls = [call for part in behind for call in part.calls]
+    return not any(part.writes for part in behind) and all(
+        call.name in FENCES or kind_of(call) == ARRIVE for call in calls
+    )
 
 
 def _is_load(operation: Operation) -> bool:

@@ -90,8 +90,17 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Function:
+    """Where a kernel's definition stands: offsets in bytes."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Kernel:
-    """The one kernel of a generated source.
+    """A kernel of a generated source.
 
     Attributes:
         name: its name in C.
@@ -115,24 +124,41 @@ def identifiers(text: str) -> list[str]:
     return _NAME.findall(text)
 
 
-def parse(source: str) -> Kernel:
-    """Reads generated source.
+def functions(source: str) -> list[Function]:
+    """The kernels of generated source, in order."""
+    reader = _Reader(source.encode())
+    return [Function(reader.name(node), node.start_byte, node.end_byte) for node in _kernels(source)]
+
+
+def parse(source: str, name: str = "") -> Kernel:
+    """Reads a kernel of generated source.
+
+    Args:
+        source: the source.
+        name: the kernel's name in C; empty for the only one.
 
     Raises:
-        UnreadableError: if it has no kernel or several, or the parser does not understand it.
+        UnreadableError: if it has no such kernel, or several and no name is given, or the parser does not understand
+            it.
     """
     raw = source.encode()
-    tree = _parser().parse(_ALIGN.sub(lambda found: b" " * len(found.group()), raw))
-    found = [node for node in _walk(tree.root_node, into=("translation_unit", "linkage_specification",
-             "declaration_list")) if node.type == "function_definition" and _is_kernel(node)]  # fmt: skip
+    reader = _Reader(raw)
+    found = [node for node in _kernels(source) if name in ("", reader.name(node))]
     if len(found) != 1:
-        raise UnreadableError(f"its source holds {len(found)} kernels; one can be instrumented")
+        raise UnreadableError(f"its source holds {len(found)} kernels {name}".rstrip() + "; one can be instrumented")
     node = found[0]
     wrong = next((part for part in _walk(node) if part.type == "ERROR" or part.is_missing), None)
     if wrong is not None:
         line = wrong.start_point[0]
         raise UnreadableError(f"line {line + 1} of its source cannot be parsed: {source.splitlines()[line].strip()!r}")
-    return _Reader(raw).kernel(node)
+    return reader.kernel(node)
+
+
+@lru_cache(maxsize=2)
+def _kernels(source: str) -> list[Any]:
+    tree = _parser().parse(_ALIGN.sub(lambda found: b" " * len(found.group()), source.encode()))
+    return [node for node in _walk(tree.root_node, into=("translation_unit", "linkage_specification",
+            "declaration_list")) if node.type == "function_definition" and _is_kernel(node)]  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -164,6 +190,9 @@ class _Reader:
     def text(self, node: Any) -> str:
         return self._source[node.start_byte : node.end_byte].decode()
 
+    def name(self, node: Any) -> str:
+        return identifiers(self.text(node.child_by_field_name("declarator")))[0]
+
     def kernel(self, node: Any) -> Kernel:
         declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
         parameters = [child for child in _walk(declarator) if child.type == "parameter_declaration"]
@@ -177,9 +206,7 @@ class _Reader:
             if statement.kind == "declaration":
                 self._declare(statement.text, scopes)
         start = self._source.index(b"\n", body.start_byte) + 1
-        return Kernel(
-            identifiers(self.text(declarator))[0], names, int(numbers[0]) if numbers else 0, statements, start, scopes
-        )
+        return Kernel(self.name(node), names, int(numbers[0]) if numbers else 0, statements, start, scopes)
 
     def _declare(self, text: str, scopes: dict[str, str]) -> None:
         head, _, value = text.partition("=")

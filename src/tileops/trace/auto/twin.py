@@ -7,23 +7,26 @@ kernel itself.
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .. import capacity, launching
-from ..errors import TraceError, TraceWarning
-from ..sites import ATTRIBUTE, table_in
-from .building import grid, instrumenting, with_slots
+from ..choice import Choice, checked_ctas
+from ..errors import TraceError, warn
+from ..sites import ATTRIBUTE, SiteTable, tables_in
+from .building import grids, instrumenting, with_slots
+from .compilation import first_error
+from .mixed import NO_MARKERS, joined
+from .notes import refusals_in
 from .operations import LEVELS
-from .rewrite import refusal_in
 from .syntax import UnreadableError
 
 if TYPE_CHECKING:
+    from ..choice import Ctas
     from ..namespace import Trace
-    from ..sites import SiteTable
 
 COMPILE_OPTIONS = ("execution_backend", "target", "target_host", "verbose", "pass_configs", "compile_flags")
 
@@ -38,12 +41,14 @@ class Settings:
             :meth:`~tileops.trace.namespace.Trace.run` does.
         max_events: records that a row can hold; ``None`` follows the source.
         stem: the name of the files; empty for the kernel's.
+        ctas: which CTAs record; ``None`` for all of them, or those that the kernel's own markers record.
     """
 
     level: str = "ops"
     launch: int | None = None
     max_events: int | None = None
     stem: str = ""
+    ctas: Ctas = None
 
     def check(self) -> None:
         """Refuses what makes no sense.
@@ -51,11 +56,38 @@ class Settings:
         Raises:
             TraceError: saying what does.
         """
-        if self.level not in LEVELS:
-            raise TraceError(f"instrument: level must be one of {', '.join(map(repr, LEVELS))}, got {self.level!r}")
-        for name, value in (("launch", self.launch), ("max_events", self.max_events)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise TraceError(f"instrument: {name} must be a number of at least 1, or None, got {value!r}")
+        checked_ctas("instrument", self.ctas)
+        check_level("instrument", self.level)
+        check_number("instrument", "launch", self.launch, optional=True)
+        check_number("instrument", "max_events", self.max_events, optional=True)
+        if self.stem != "":
+            from ..namespace import check_stem
+
+            check_stem(self.stem)
+
+
+def check_level(said_by: str, level: Any) -> None:
+    """Refuses what is no level.
+
+    Raises:
+        TraceError: saying what is.
+    """
+    if level not in LEVELS:
+        raise TraceError(f"{said_by}: level must be one of {', '.join(map(repr, LEVELS))}, got {level!r}")
+
+
+def check_number(said_by: str, name: str, value: Any, optional: bool = False) -> None:
+    """Refuses what is no number of at least 1.
+
+    Raises:
+        TraceError: naming the argument.
+    """
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise TraceError(
+            f"{said_by}: {name} must be a number of at least 1{', or None' if optional else ''}, got {value!r}"
+        )
 
 
 def twin_of(trace: Trace, kernel: Any, settings: Settings, options: Mapping[str, Any]) -> Any:
@@ -68,9 +100,16 @@ def twin_of(trace: Trace, kernel: Any, settings: Settings, options: Mapping[str,
     if isinstance(kernel, (Twin, FactoryTwin)):
         raise TraceError("instrument: this is an instrumented twin already")
     if hasattr(kernel, "params") and hasattr(kernel, "buffer_map"):  # a PrimFunc
+        unknown = [name for name in options if name not in ("out_idx", *COMPILE_OPTIONS)]
+        if unknown:
+            raise TraceError(
+                f"instrument: {', '.join(unknown)}: neither instrument nor tilelang.compile takes such an argument"
+            )
         return _of_function(trace, kernel, settings, options)
     if options:
-        raise TraceError(f"instrument: {', '.join(options)}: only a PrimFunc takes compile options; this has its own")
+        raise TraceError(
+            f"instrument: {', '.join(options)}: leave it out; only a PrimFunc takes arguments of tilelang.compile"
+        )
     if hasattr(kernel, "prim_func") and hasattr(kernel, "adapter"):
         return _of_compiled(trace, kernel, settings)
     if hasattr(kernel, "jit_impl") or (hasattr(kernel, "get_tir") and hasattr(kernel, "initialize_jit_mode")):
@@ -85,6 +124,8 @@ class Twin:
 
     Attributes:
         reason: why there is no such build; empty where there is.
+        left: of a kernel that is several ``__global__`` functions, those that do not record, with the reasons.
+        tables: what those that do record, by their numbers in the order in which they are launched.
     """
 
     def __init__(
@@ -109,6 +150,8 @@ class Twin:
         self.prim_func = func
         self.settings = settings
         self.reason = ""
+        self.left: dict[str, str] = {}
+        self.tables: dict[int, SiteTable] = {}
         self.compiled: Any = None
         self._trace = trace
         self._make_plain = plain
@@ -116,13 +159,15 @@ class Twin:
         self._told = False
         try:
             self.compiled = _built(func, settings, out_idx, options)
-            self.reason = refusal_in(self.compiled.get_kernel_source())
-            if not self.reason and self.table is None:
-                raise UnreadableError("TileLang did not call its CUDA post-processing callback for this target")
+            source = self.compiled.get_kernel_source()
+            self.left, self.tables = refusals_in(source), tables_in(source)
+            if not self.tables:
+                missing = "TileLang did not call its CUDA post-processing callback for this target"
+                raise UnreadableError(next(iter(self.left.values()), missing))
         except Exception as error:  # whatever the compilers say: the kernel itself has to run on
-            self.reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            self.reason = first_error(error)
         if self.reason:
-            self.compiled = self.table = None
+            self.compiled = None
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else a compiled kernel has, the kernel itself answers."""
@@ -140,54 +185,96 @@ class Twin:
         """The kernel's name."""
         return str((self.prim_func.attrs or {}).get("global_symbol", "kernel"))
 
-    @cached_property
+    @property
     def table(self) -> SiteTable | None:
-        """What the build records; ``None`` where there is no such build."""
-        return None if self.compiled is None else table_in(self.compiled.get_kernel_source())
+        """What the build records, or its first ``__global__`` function; ``None`` where there is no such build."""
+        return next(iter(self.tables.values()), None)
 
     def __call__(self, *inputs: Any) -> Any:
-        """Runs the kernel, writes its timeline, and returns what it returns."""
+        """Runs the kernel, writes its timeline or timelines, and returns what it returns."""
         self._launches += 1
+        self._tell()
         if self.compiled is None:
-            self._tell()
-            return self.plain(*inputs)
+            return self._run_plain(inputs)
         if self.settings.launch not in (None, self._launches) or launching.is_capturing():
-            return self.plain(*inputs)
-        produced, slots = self.record(*inputs)
-        self._trace.write(lambda: self._trace.fetch(self.compiled, slots), self.settings.stem or self.name)
+            return self._run_plain(inputs)
+        produced, found = self.record(*inputs)
+        for kernel, slots in found.items() if isinstance(found, dict) else [("", found)]:
+            self._write(kernel, slots)
         return produced
+
+    def _run_plain(self, inputs: tuple[Any, ...]) -> Any:
+        """Runs the kernel itself; nobody gets to see what its own markers record."""
+        produced = self.plain(*inputs)
+        return launching.parted(produced)[0] if launching.returns_slots(self.plain) else produced
 
     def record(self, *inputs: Any) -> tuple[Any, Any]:
         """Runs the build that records and writes nothing.
 
         Returns:
-            What the kernel returns, and the launch's slots, for ``trace.decode(twin.compiled, slots)``.
+            What the kernel returns, and the launch's slots, for ``trace.decode(twin.compiled, slots)``. Of a kernel
+            that is several ``__global__`` functions these are a dictionary, by the names of those that record: for
+            ``trace.decode(twin.compiled, slots[name], kernel=name)``.
 
         Raises:
             TraceError: if there is no such build.
         """
-        table = self.table
-        if table is None:
+        if self.compiled is None:
             raise TraceError(f"kernel {self.name!r} has no build that records: {self.reason}")
-        slots = self._slots(inputs, table)
+        slots = self._slots(inputs)
         with launching.failed_launch_told(self.name):
-            return self.compiled(*inputs, slots.view(-1)), slots
+            produced = self.compiled(*inputs, *(one.view(-1) for one in slots))
+            if self._markers.groups:
+                produced, own = launching.parted(produced)
+                slots = [joined(own, slots[0])]
+        if len(slots) == 1:
+            return produced, slots[0]
+        return produced, {table.kernel: slots[number] for number, table in self.tables.items()}
 
-    def _slots(self, inputs: tuple[Any, ...], table: SiteTable) -> Any:
-        """Memory for a launch's records: a line for each CTA of its grid."""
+    @cached_property
+    def _markers(self) -> SiteTable:
+        """What its author's markers record; an empty table where there are none."""
+        text = (self.compiled.prim_func.attrs or {}).get(ATTRIBUTE)
+        return NO_MARKERS if text is None else SiteTable.from_json(str(text))
+
+    def _slots(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """Memory for a launch's records: of each kernel that records, a line for each CTA that does."""
         import torch
 
-        ctas = capacity.evaluated(self.compiled, inputs, grid(self.prim_func))
-        lines = ctas[0] * ctas[1] * ctas[2]
-        device = capacity.cuda_device(inputs, table)
-        capacity.check_fits(lines * table.line_words * 8, device, table)
-        return torch.empty((lines, table.line_words), dtype=torch.int64, device=device)
+        sizes = []
+        words = 0
+        for number, extents in enumerate(grids(self.prim_func)):
+            table = self.tables.get(number)
+            if table is None:
+                sizes.append((1, 1))
+                continue
+            lines = capacity.lines(math.prod(capacity.evaluated(self.compiled, inputs, extents)), table)
+            sizes.append((lines, table.line_words - self._markers.line_words))
+            # The author's markers have slots of their own, and both are joined then.
+            words += lines * table.line_words * (2 if self._markers.groups else 1)
+        first = next(iter(self.tables.values()))
+        device = capacity.cuda_device(inputs, first)
+        capacity.check_fits(words * 8, device, first)
+        return [torch.empty(size, dtype=torch.int64, device=device) for size in sizes]
+
+    def _write(self, kernel: str, slots: Any) -> None:
+        """Writes a timeline; ``kernel`` names the ``__global__`` function where there are several."""
+        stem = self.settings.stem
+        stem = f"{stem}.{kernel}" if stem and kernel else stem or kernel or self.name
+        self._trace.write(lambda: self._trace.fetch(self.compiled, slots, kernel), stem)
 
     def _tell(self) -> None:
-        if not self._told:
-            self._told = True
-            warnings.warn(f"kernel {self.name!r} runs as it is, without a timeline: {self.reason}", TraceWarning,
-                          stacklevel=3)  # fmt: skip
+        """Says once what does not record, and why."""
+        if self._told:
+            return
+        if self.reason:
+            _ = self.plain  # what does not compile without recorder calls either is for TileLang to tell
+            texts = [f"kernel {self.name!r} runs as it is, without a timeline: {self.reason}"]
+        else:
+            texts = [f"kernel {name!r} runs as it is, without a timeline: {why}" for name, why in self.left.items()]
+        self._told = True
+        for text in texts:
+            warn(text)
 
 
 class FactoryTwin:
@@ -217,21 +304,33 @@ class FactoryTwin:
         else:
             key, inputs = jit.func.parse_args(*args, **kwargs)
             if key not in self._twins:
-                options = {name: getattr(jit, name) for name in COMPILE_OPTIONS}
-                self._twins[key] = Twin(
-                    self._trace, jit.get_tir(*args, **kwargs), lambda: jit.compile(*args, **kwargs), self._settings,
-                    jit.out_idx, options,
-                )  # fmt: skip
+                func, options = jit.get_tir(*args, **kwargs), {name: getattr(jit, name) for name in COMPILE_OPTIONS}
+                if _has_markers(func):  # the function itself does not compile then
+                    options["out_idx"] = jit.out_idx
+                    self._twins[key] = _of_function(self._trace, func, self._settings, options)
+                else:
+                    self._twins[key] = Twin(
+                        self._trace, func, lambda: jit.compile(*args, **kwargs), self._settings, jit.out_idx, options
+                    )
             twin = self._twins[key]
         return twin(*inputs.values()) if mode == "eager" else twin
 
 
 def _of_function(trace: Trace, func: Any, settings: Settings, options: Mapping[str, Any]) -> Twin:
     import tilelang
+    from tilelang import tvm
 
-    out_idx = options.get("out_idx")
+    from ..namespace import DEFAULT_MAX_EVENTS
+
     others = {name: value for name, value in options.items() if name != "out_idx"}
-    return Twin(trace, func, lambda: tilelang.compile(func, **options), settings, out_idx, others)
+    marked = plain = func
+    if _has_markers(func):
+        with tvm.target.Target({"kind": "cuda", "arch": "sm_90a"}):  # lowering asks for the kind alone
+            marked = trace.lower(func, settings.max_events or DEFAULT_MAX_EVENTS, ctas=settings.ctas)
+        plain = trace.strip(func)
+    out_idx = _outputs(plain, options.get("out_idx"))
+    own = {**options, "out_idx": out_idx} if ATTRIBUTE in (plain.attrs or {}) else options
+    return Twin(trace, marked, lambda: tilelang.compile(plain, **own), settings, out_idx, others)
 
 
 def _of_compiled(trace: Trace, kernel: Any, settings: Settings) -> Twin:
@@ -239,23 +338,41 @@ def _of_compiled(trace: Trace, kernel: Any, settings: Settings) -> Twin:
     return Twin(trace, kernel.prim_func, lambda: kernel, settings, list(kernel.out_idx or ()) or None, options)
 
 
+def _has_markers(func: Any) -> bool:
+    """Whether a PrimFunc holds markers that nothing has been made of yet."""
+    from tilelang import tvm
+
+    from ..markers import Marker
+
+    found: list[bool] = []
+    tvm.tirx.stmt_functor.post_order_visit(func.body, lambda node: found.append(Marker.of(node) is not None))
+    return any(found)
+
+
+def _outputs(func: Any, out_idx: Any) -> list[int] | None:
+    """The positions of a PrimFunc's outputs: those that are asked for, and its ``slots``."""
+    attrs = func.attrs or {}
+    if out_idx is None and "tilelang_out_idx" in attrs:  # eager style: the outputs are in the PrimFunc
+        out_idx = [int(position) for position in attrs["tilelang_out_idx"]]
+    positions = [] if out_idx is None else [out_idx] if isinstance(out_idx, int) else list(out_idx)
+    if ATTRIBUTE in attrs:
+        positions.append(len(func.params) - 1)
+    return [*dict.fromkeys(position % len(func.params) for position in positions)] or None
+
+
 def _built(func: Any, settings: Settings, out_idx: Any, options: Mapping[str, Any]) -> Any:
     import tilelang
 
-    if ATTRIBUTE in (func.attrs or {}):
-        raise UnreadableError("it was built with markers: run it with trace.run")
+    from ..lowering import multiprocessors
+
     target = options.get("target")
     kind = str(getattr(target, "kind", target))
     if target is not None and kind != "auto" and "cuda" not in kind:
         raise UnreadableError(f"only CUDA kernels can be instrumented; its target is {kind}")
-    attrs = func.attrs or {}
-    if out_idx is None and "tilelang_out_idx" in attrs:  # eager style: the outputs are in the PrimFunc
-        out_idx = [int(position) for position in attrs["tilelang_out_idx"]]
-    if "tilelang_out_idx" in attrs:
+    out_idx = _outputs(func, out_idx)
+    if "tilelang_out_idx" in (func.attrs or {}):
         func = func.without_attr("tilelang_out_idx")
-    if out_idx is not None:
-        positions = [out_idx] if isinstance(out_idx, int) else list(out_idx)
-        out_idx = [position % len(func.params) for position in positions]
-    made = with_slots(func, settings.level, settings.max_events)
-    with instrumenting(settings.level, settings.max_events):
+    choice = None if settings.ctas is None else Choice.of(settings.ctas, lambda: multiprocessors("cuda"))
+    made = with_slots(func, settings.level, settings.max_events, choice)
+    with instrumenting(settings.level, settings.max_events, choice):
         return tilelang.compile(made, out_idx=out_idx, **options)

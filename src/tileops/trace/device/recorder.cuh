@@ -49,8 +49,9 @@ __device__ __forceinline__ u32 bits(float payload) { return __float_as_uint(payl
 // One group's recorder in one thread.
 //
 // Where TileLang specializes warps by itself it launches producers below the author's threads, and numbers the rest
-// down again in their own code. All of the author's markers stay on that side of the split or ahead of it, so one
-// physical thread is elected for both: the lead, moved up by the number of producers.
+// down again in their own code. The author's markers stay on that side of the split or ahead of it, so one physical
+// thread is elected for both: the lead, moved up by the number of producers. Those around copies alone go to the
+// producers' side, in groups of their own (placing.py).
 //
 // kThreadsX is how many threads the author has along x; 0 where the code already numbers the launched ones.
 //
@@ -68,6 +69,7 @@ struct Recorder {
   u32 first_site;   // of this warpgroup, in the place that a record has its site in; a constant 0 for one lead
   u64 held[3];      // records that wait to be stored with the next one, see batches.py; in registers, as all of this
   u32 payloads[3];  // theirs
+  u32 late[3];      // their sites, where these are kept apart, in the place that a record has them in
 
   __device__ __forceinline__ Recorder(u64 first_row, bool recorded, u32 grid_x, u32 grid_y, u32 grid_z)
       : row(first_row + (u64)warpgroup() * kRowBytes),
@@ -76,7 +78,8 @@ struct Recorder {
         shared(0),
         first_site(warpgroup() * kSites << 16),
         held{},
-        payloads{} {
+        payloads{},
+        late{} {
     if (limit != 0) {
       const u64 clock = clock_now(), timer = timer_now();
       store2(row, kStateOpen, pack(0, sm_id()));
@@ -119,6 +122,44 @@ struct Recorder {
     const u32 next = count + kRecords;
     count = next < kCountLimit ? next : kCountLimit;
     shared += events - kRecords;
+  }
+
+  // Keeps the clock alone as the kAt-th of the next batch, for settle() to put the site in.
+  template <int kAt>
+  __device__ __forceinline__ void hold_late(u32 site, u32 events, u32 payload = 0) {
+    held[kAt] = clock_now();
+    late[kAt] = (site << 16) + first_site;
+    payloads[kAt] = payload;
+    shared += events;
+  }
+
+  template <int kAt>
+  __device__ __forceinline__ void settle() {
+    u64 record;
+    asm volatile(
+        "{\n\t"
+        ".reg .b32 low, high;\n\t"
+        "mov.b64 {low, high}, %1;\n\t"
+        "add.u32 high, high, %2;\n\t"
+        "mov.b64 %0, {low, high};\n\t"
+        "}"
+        : "=l"(record)
+        : "l"(held[kAt]), "r"(late[kAt])
+        : "memory");
+    held[kAt] = record;
+  }
+
+  // Stores kRecords that were held.
+  template <int kRecords>
+  __device__ __forceinline__ void flush() {
+    if constexpr (kKeepLast) {
+      for (int k = 0; k < kRecords; ++k) store<1>((count + k) & (kCapacity - 1), held[k], payloads[k]);
+    } else {
+      store<kRecords>(count, held[kRecords - 1], payloads[kRecords - 1]);
+    }
+    const u32 next = count + kRecords;
+    count = next < kCountLimit ? next : kCountLimit;
+    shared -= kRecords;
   }
 
  private:
@@ -276,8 +317,8 @@ struct Recorder {
   tileops_trace::Recorder<capacity, record_bytes, keep_last, lead, threads_x> tileops_recorder_##group(                  \
       (tileops_trace::u64)(slots), (recorded), (grid_x), (grid_y), (grid_z))
 // The same for warpgroups that run the same code; see Recorder.
-#define tileops_open_each(group, capacity, record_bytes, lead, leads, row_bytes, sites, slots, recorded, grid_x, grid_y, grid_z) \
-  tileops_trace::Recorder<capacity, record_bytes, false, lead, 0, leads, row_bytes, sites> tileops_recorder_##group(           \
+#define tileops_open_each(group, capacity, record_bytes, keep_last, lead, leads, row_bytes, sites, slots, recorded, grid_x, grid_y, grid_z) \
+  tileops_trace::Recorder<capacity, record_bytes, keep_last, lead, 0, leads, row_bytes, sites> tileops_recorder_##group(       \
       (tileops_trace::u64)(slots), (recorded), (grid_x), (grid_y), (grid_z))
 #define tileops_close(group)
 // Variadic, because a payload's C++ may hold commas that no parentheses protect.
@@ -304,3 +345,15 @@ struct Recorder {
 #define tileops_mark_store4(group, ...) tileops_recorder_##group.mark<4>(__VA_ARGS__)
 #define tileops_mark_store4_i32(group, site, events, ...) tileops_mark_store4(group, site, events, tileops_i32(__VA_ARGS__))
 #define tileops_mark_store4_f32(group, site, events, ...) tileops_mark_store4(group, site, events, tileops_f32(__VA_ARGS__))
+#define tileops_flush1(group) tileops_recorder_##group.flush<1>()
+#define tileops_flush2(group) tileops_recorder_##group.flush<2>()
+#define tileops_flush3(group) tileops_recorder_##group.flush<3>()
+#define tileops_mark_late0(group, ...) tileops_recorder_##group.hold_late<0>(__VA_ARGS__)
+#define tileops_mark_late0_i32(group, site, events, ...) tileops_mark_late0(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_settle0(group) tileops_recorder_##group.settle<0>()
+#define tileops_mark_late1(group, ...) tileops_recorder_##group.hold_late<1>(__VA_ARGS__)
+#define tileops_mark_late1_i32(group, site, events, ...) tileops_mark_late1(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_settle1(group) tileops_recorder_##group.settle<1>()
+#define tileops_mark_late2(group, ...) tileops_recorder_##group.hold_late<2>(__VA_ARGS__)
+#define tileops_mark_late2_i32(group, site, events, ...) tileops_mark_late2(group, site, events, tileops_i32(__VA_ARGS__))
+#define tileops_settle2(group) tileops_recorder_##group.settle<2>()
