@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -14,6 +15,23 @@ from tileops.trace.comparison import compare
 from tileops.trace.export.html import export_comparison, export_html
 
 from .opened import Opened, OpenedComparison
+
+CALLBACKS = ("tilelang_callback_cuda_postproc", "tilelang_callback_c_host_postproc")
+
+
+@pytest.fixture(autouse=True)
+def none_of_tilelang_s_callbacks() -> Iterator[None]:
+    """Each test begins without a callback on generated source, whatever the ones before it lowered or registered."""
+
+    def removed() -> None:
+        tvm_ffi = sys.modules.get("tvm_ffi")
+        for name in CALLBACKS:
+            if tvm_ffi is not None and tvm_ffi.get_global_func(name, allow_missing=True) is not None:
+                tvm_ffi.remove_global_func(name)
+
+    removed()
+    yield
+    removed()
 
 
 def foreign(url: str, path: Path) -> list[str]:

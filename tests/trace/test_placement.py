@@ -354,9 +354,8 @@ def test_warp_specialization_turned_off_is_noticed() -> None:
 
 
 @pytest.fixture
-def callback() -> Iterator[list[str]]:
-    """A user's own callback: notes what it sees and adds a comment. What was registered before is back behind it."""
-    before = tvm_ffi.get_global_func(CALLBACK, allow_missing=True)
+def callback() -> list[str]:
+    """A user's own callback: notes what it sees and adds a comment."""
     seen: list[str] = []
 
     def own(text: Any, target: Any) -> str:
@@ -364,11 +363,7 @@ def callback() -> Iterator[list[str]]:
         return f"// the user's\n{text}"
 
     tilelang.register_cuda_postproc(own)
-    yield seen
-    if before is None:
-        tvm_ffi.remove_global_func(CALLBACK)
-    else:
-        tvm_ffi.register_global_func(CALLBACK, f=before, override=True)
+    return seen
 
 
 def test_a_user_s_callback_runs_and_sees_the_placed_markers(callback: list[str]) -> None:
@@ -397,13 +392,47 @@ def test_building_again_registers_nothing_more() -> None:
     assert tvm_ffi.get_global_func(CALLBACK) == first
 
 
+def registered() -> Any:
+    return tvm_ffi.get_global_func(CALLBACK, allow_missing=True)
+
+
+@pytest.mark.filterwarnings("ignore::tileops.trace.TraceWarning")  # nothing is built inside
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_block_leaves_what_it_found(removed: bool) -> None:
+    built(placements.plain(trace))
+    if removed:
+        tvm_ffi.remove_global_func(CALLBACK)
+    first = registered()
+    for _ in range(2):
+        with trace.auto():
+            assert registered() != first
+        assert registered() == first
+    if first is not None:
+        with trace.auto():
+            built(placements.plain(trace))  # registers another, behind the block's own
+        assert registered() == first
+
+
+@pytest.mark.filterwarnings("ignore::tileops.trace.TraceWarning")
+def test_a_kernel_lowered_inside_a_block_that_failed_can_be_compiled_behind_it() -> None:
+    lowered = []
+
+    def fails() -> None:
+        with trace.auto(), target_of(HOPPER):
+            lowered.append(trace.lower(placements.plain(trace), 256))
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fails()
+    text = source(lowered[0])
+    assert place(text) is text
+
+
 @pytest.mark.parametrize("before", [False, True])
 def test_a_kernel_lowered_inside_a_block_can_be_compiled_behind_it(before: bool) -> None:
     """A block takes back what was registered inside; the callback that places markers stays."""
     if before:
         built(placements.plain(trace))
-    else:
-        tvm_ffi.remove_global_func(CALLBACK)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)  # nothing is built inside
         with trace.auto(), target_of(HOPPER):

@@ -8,6 +8,7 @@ is left out of the timeline, and told with the marker's file and line.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -101,10 +102,20 @@ def placed_in_what_is_generated() -> None:
         _installed = tvm_ffi.get_global_func(CALLBACK)
 
 
-def placed_again() -> None:
-    """Registers that callback once more where leaving a block restored what was there before it."""
-    if _installed is not None:
-        placed_in_what_is_generated()
+@contextlib.contextmanager
+def placed_behind() -> Iterator[None]:
+    """Registers that callback again behind what restores the one before, if it was registered inside.
+
+    Kernels that were lowered inside may be compiled later.
+    """
+    global _installed
+    before = _installed
+    try:
+        yield
+    finally:
+        if _installed is not before:
+            _installed = before  # one that is registered still is enough
+            placed_in_what_is_generated()
 
 
 def place(source: str) -> str:

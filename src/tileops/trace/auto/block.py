@@ -25,7 +25,7 @@ from .. import capacity, launching, recording
 from ..choice import Choice
 from ..errors import warn
 from ..lowering import multiprocessors
-from ..placing import CALLBACK, placed_again
+from ..placing import CALLBACK, placed_behind
 from ..sites import markers_in, tables_in
 from ..slots import WORD_BYTES
 from . import host
@@ -145,7 +145,7 @@ class Block:
         from tilelang import env
 
         cached = env.is_cache_enabled()
-        with chained(CALLBACK, self._device), chained(HOST_CALLBACK, self._host), watched(self._other):
+        with placed_behind(), chained(CALLBACK, self._device), chained(HOST_CALLBACK, self._host), watched(self._other):
             if cached:
                 tilelang.disable_cache()
             try:
@@ -156,7 +156,6 @@ class Block:
                 for build in self.builds:
                     if build.last is not None and not build.written:
                         self._guarded(self._write, build)()
-        placed_again()  # of kernels that were lowered inside and are compiled later
         for build in self.builds:
             if build.reason:
                 self.left[build.name] = build.reason
