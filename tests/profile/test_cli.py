@@ -147,6 +147,17 @@ def test_a_script(tmp_path, capsys):
     assert (list(sys.argv), list(sys.path)) == kept
 
 
+def test_a_module(tmp_path, capsys, monkeypatch):
+    package = tmp_path / "a_profiled_package"
+    package.mkdir()
+    (package / "work.py").write_text(SCRIPT + "\nassert __package__ == 'a_profiled_package'\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["profile", "-m", "a_profiled_package.work", "--json", "--size", "3"]) == 0
+    assert '"python -m a_profiled_package.work --size 3"' in capsys.readouterr().out
+    assert main(["profile", "-m", "a_profiled_package.none"]) == 2
+    assert "tileops: -m a_profiled_package.none: No module named a_profiled_package.none\n" in capsys.readouterr().err
+
+
 def test_a_script_that_fails_is_reported_too(tmp_path, capsys):
     script = tmp_path / "work.py"
     script.write_text(SCRIPT + "\nraise RuntimeError('late')\n")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileops.cli.printable import printable_lines
+from tileops.cli.program import NoProgramError, check_script, run_program
 
 if TYPE_CHECKING:
     from tileops.profile import Report, Trace
@@ -26,6 +27,7 @@ HELP = "profile a program, or read a trace of torch.profiler, and say what bound
 _EXAMPLES = """examples:
   tileops profile script.py --size 4096          run a script under the profiler
   tileops profile script.py --json -- --json     what stands behind -- is the script's alone
+  tileops profile -m package.module --size 4096  run a module as python -m does, under the profiler
   tileops profile module:function --graph        call a function until its times settle, and profile it
   tileops profile read trace.json.gz             the same answers for a trace that somebody else made
   tileops profile compare before.json after.json
@@ -40,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommand's arguments; what they mean depends on the first one."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
+    parser.add_argument("-m", dest="module", action="store_true", help="WHAT is a module to run, as for python -m")
     parser.add_argument("what", metavar="WHAT", help="read, compare, peaks, a script, or module:function")
     parser.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="its arguments")
 
@@ -49,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tileops.profile.errors import ProfileError
 
     handlers: dict[str, Callable[[Sequence[str]], int]] = {"read": _read, "compare": _compare, "peaks": _peaks}
-    handler = handlers.get(arguments.what)
+    handler = None if arguments.module else handlers.get(arguments.what)
     try:
-        return handler(arguments.rest) if handler else _program(arguments.what, arguments.rest)
+        return handler(arguments.rest) if handler else _program(arguments.what, arguments.rest, arguments.module)
     except ProfileError as error:
         print(f"tileops: {printable_lines(str(error))}", file=sys.stderr)
         return 2
@@ -181,19 +184,19 @@ def _peaks(argv: Sequence[str]) -> int:
     return 0
 
 
-def _program(what: str, argv: Sequence[str]) -> int:
+def _program(what: str, argv: Sequence[str], module: bool) -> int:
     parser = _parser(
-        what,
-        f"Profile {what}. A script is run once, as it is. A function (module:function or file.py:function, called "
-        "without arguments) is called until its times settle, and then profiled; if it returns callables by name, "
-        "these are the candidates.",
-        f"tileops profile {what} --output out/",
+        f"-m {what}" if module else what,
+        f"Profile {what}. A script, or a module with -m, is run once, as it is. A function (module:function or "
+        "file.py:function, called without arguments) is called until its times settle, and then profiled; if it "
+        "returns callables by name, these are the candidates.",
+        f"tileops profile {'-m ' if module else ''}{what} --output out/",
     )
     parser.add_argument("--output", metavar="DIR", help="write the report and the trace there")
     parser.add_argument("--tensorboard", metavar="DIR", help="write the trace into a log folder of TensorBoard's too")
     parser.add_argument("--memory", action="store_true", help="record allocations too")
     parser.add_argument("--with-stack", action="store_true", help="record Python's frames")
-    function, others = _is_function(what), list[str]()
+    function, others = not module and _is_function(what), list[str]()
     if function:
         parser.add_argument("--flops", type=float, help="operations of a call")
         parser.add_argument("--bytes", type=float, help="bytes that a call moves to and from memory")
@@ -215,7 +218,7 @@ def _program(what: str, argv: Sequence[str]) -> int:
     place = os.getcwd()
     try:
         with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
-            report, failed = _of_function(what, arguments) if function else _of_script(what, others, arguments)
+            report, failed = _of_function(what, arguments) if function else _of_script(what, others, module, arguments)
     finally:
         os.chdir(place)  # where the folders that are named here are, whatever the program did
     _show(report, arguments)
@@ -339,9 +342,8 @@ def _find(what: str) -> Callable[[], Any]:
     return function
 
 
-def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) -> tuple[Report, int]:
-    """Runs a script as Python would, under the profiler; what it recorded until it failed is reported too."""
-    import runpy
+def _of_script(script: str, argv: Sequence[str], is_module: bool, arguments: argparse.Namespace) -> tuple[Report, int]:
+    """Runs a program as Python would, under the profiler; what it recorded until it failed is reported too."""
     from dataclasses import replace
 
     from tileops.profile.errors import ProfileError
@@ -349,14 +351,15 @@ def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) 
     from tileops.profile.live.recording import no_cuda_activity, recorded
     from tileops.profile.report.build import report_on
 
-    if not Path(script).is_file():
-        raise ProfileError(f"{script}: there is no such script; a function is named as module:function")
-    kept, device, failure, status = (sys.argv, list(sys.path)), this_device(), "", 0
-    sys.argv, sys.path[:0] = [script, *argv], [str(Path(script).resolve().parent)]
+    device, failure, status = this_device(), "", 0
     try:
+        if not is_module:
+            check_script(script)
         with recorded(device, arguments.memory, arguments.with_stack) as paths:
             try:
-                runpy.run_path(script, run_name="__main__")
+                run_program(script, argv, is_module)
+            except NoProgramError:
+                raise
             except SystemExit as exit_:
                 if isinstance(exit_.code, str):  # as Python does
                     print(exit_.code, file=sys.stderr)
@@ -368,12 +371,12 @@ def _of_script(script: str, argv: Sequence[str], arguments: argparse.Namespace) 
                 traceback.print_exc()
                 status = 2
                 failure = f"The script failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    finally:
-        sys.argv, sys.path[:] = kept
+    except NoProgramError as error:
+        raise ProfileError(f"{error}{'' if is_module else '; a function is named as module:function'}") from None
     if not paths:
         raise ProfileError("PyTorch's profiler wrote no trace; is another one active in the script?")
     trace = _load(str(paths[0]))
-    program = shlex.join(["python", script, *argv])
+    program = shlex.join(["python", *(["-m"] if is_module else []), script, *argv])
     report = report_on(trace, program)
     setup = [("program", program), *(pair for pair in report.setup if pair[0] != "trace")]
     missing = [text for text in (failure, no_cuda_activity(device, trace)) if text]

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -30,8 +30,11 @@ def started(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 class FakeBlock(SimpleNamespace):
     """Stands for a block, so that scripts run without TileLang."""
 
-    def __init__(self, _: Any, level: str, launch: int, kernel: Any):
-        super().__init__(level=level, launch=launch, kernel=kernel, builds=[], left={}, written=[], passed=[])
+    given: ClassVar[list[tuple[Any, ...]]] = []
+
+    def __init__(self, _: Any, level: str, launch: int, max_events: int | None, kernel: Any, ctas: Any):
+        super().__init__(launch=launch, kernel=kernel, builds=[], left={}, written=[], passed=[])
+        self.given.append((level, launch, max_events, kernel.pattern, ctas))
 
     def open(self) -> Any:
         import contextlib
@@ -106,6 +109,68 @@ def test_what_a_script_raises_is_told_as_python_tells_it(tmp_path: Path, capfd: 
 
 
 @pytest.mark.usefixtures("no_block")
+def test_a_module_runs_as_python_runs_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "a_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("print('the package')\n")
+    (package / "inside.py").write_text(
+        "import sys\nimport __main__\nfrom . import beside\n"
+        "print(sys.argv, sys.path[0], __name__, __package__, __main__.beside is beside)\nsys.exit(3)\n"
+    )
+    (package / "beside.py").write_text("")
+    (package / "__main__.py").write_text("raise ValueError('broken')\n")
+    monkeypatch.chdir(tmp_path)
+    for arguments, status in ((["a_package.inside", "-m", "--launch"], 3), (["a_package"], 1)):
+        assert main(["trace", "run", "-m", *arguments]) == status
+        told = capfd.readouterr()
+        done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, check=False)
+        assert (told.out, done.returncode) == (done.stdout, status)
+        # Python's own way to the module is in its traceback.
+        own = re.sub(r'  File "<frozen runpy>".*\n', "", done.stderr)
+        assert told.err == f"{own}tileops: no kernel was built\n"
+        for name in [name for name in sys.modules if name.startswith("a_package")]:
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("no_block")
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("nosuch_module", "No module named nosuch_module"),
+        ("json", "No module named json.__main__; 'json' is a package and cannot be directly executed"),
+        ("os.nosuch", "Error while finding module specification for 'os.nosuch'"),
+        ("", ""),
+    ],
+)
+def test_a_module_that_is_not_there_is_told(module: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "run", "-m", module]) == 2
+    assert capsys.readouterr().err.startswith(f"tileops: -m {module}: {said}")
+
+
+@pytest.mark.usefixtures("no_block")
+@pytest.mark.parametrize(
+    ("ctas", "chosen"),
+    [
+        ("7,0", (7, 0)),
+        ("12", (12,)),
+        ("::8", slice(None, None, 8)),
+        ("4:", slice(4, None)),
+        ("1:9:2", slice(1, 9, 2)),
+        ("one per SM", "one per SM"),
+        ("first and last wave", "first and last wave"),
+    ],
+)
+def test_options_reach_the_block(ctas: str, chosen: Any, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("")
+    given = ["--level", "all", "--launch", "2", "--max-events", "64", "--kernel", "mat", "--ctas", ctas]
+    assert main(["trace", "run", *given, str(script)]) == 0
+    assert FakeBlock.given[-1] == ("all", 2, 64, "mat", chosen)
+
+
+@pytest.mark.usefixtures("no_block")
 def test_a_script_s_threads_are_waited_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = "import threading, time\ndef late():\n    time.sleep(0.3)\n    print('late')\n"
     text += "threading.Thread(target=late).start()\n"
@@ -140,7 +205,13 @@ def test_an_interrupted_script_ends_with_what_there_is(tmp_path: Path) -> None:
         (["--launch", "-1", "x.py"], "argument --launch: '-1' is no launch's number"),
         (["--launch", "third", "x.py"], "argument --launch: 'third' is no launch's number"),
         (["--level", "some", "x.py"], "argument --level: invalid choice: 'some'"),
-        ([], "the following arguments are required: script"),
+        (["--max-events", "0", "x.py"], "argument --max-events: '0' is no number of events"),
+        (["--ctas", "", "x.py"], "argument --ctas: '' is unknown; there are 'one per SM' and 'first and last wave'"),
+        (["--ctas", "1,2,", "x.py"], "argument --ctas: '1,2,' is unknown"),
+        (["--ctas", "::0", "x.py"], "argument --ctas: a slice goes upwards from a CTA"),
+        (["--ctas=-1", "x.py"], "argument --ctas: CTAs are numbered 0, 1, ..."),
+        (["--ctas=1:2:3:4", "x.py"], "argument --ctas: '1:2:3:4' is unknown"),
+        ([], "the following arguments are required: SCRIPT"),
     ],
 )
 def test_wrong_arguments_are_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +220,7 @@ def test_wrong_arguments_are_told(arguments: list[str], said: str, capsys: pytes
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert said in last
-    assert "script, arguments" not in last
+    assert "SCRIPT, arguments" not in last
 
 
 def test_what_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
