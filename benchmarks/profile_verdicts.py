@@ -3,14 +3,17 @@
     python benchmarks/profile_verdicts.py [--rounds 5] [--repeats 20] [--save DIR]
 
 A line a workload: the verdict that it should get, those it got and how strong, and by how much the GPU time of a call
-in the profile differs from the time of a call between CUDA events without a profiler. The latter has the launch in it,
-so it is compared for calls of 100 µs and more only. --save keeps the last round's reports and traces.
+in the profile differs from its time between CUDA events without a profiler, for calls of 100 µs and more. Those are
+calls one by one with the GPU waited for in between, as in the profile, half of them before it and half behind; and then
+calls that follow each other, as the report has them, for which a GPU at its power limit lowers its clock. --save keeps
+the last round's reports and traces.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +33,7 @@ FMA_ELEMENTS, FMA_STEPS, ACCUMULATORS, THREADS = 1 << 22, 1024, 16, 256
 # Tiles so small that the tensor cores wait for operands, and nothing loads ahead.
 TERRIBLE = {"block_m": 64, "block_n": 16, "block_k": 32, "stages": 1, "consumers": 1, "panel": 0}
 EVENTS_FROM_NS = 100e3
+AHEAD_CYCLES = 200_000  # 100 µs at 2 GHz, for the host to hand over an event and a call
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,28 @@ def workloads() -> list[Workload]:
     ]  # fmt: skip
 
 
+def alone_ns(work: Callable[[], object], calls: int) -> list[float]:
+    """Nanoseconds between CUDA events around calls, each of which finds the GPU waiting.
+
+    A kernel that does nothing for a while comes first: by its end the host has handed over the call.
+    """
+    found = []
+    for _ in range(calls):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        torch.cuda._sleep(AHEAD_CYCLES)
+        first.record()
+        work()
+        last.record()
+        last.synchronize()
+        found.append(first.elapsed_time(last) * 1e6)
+    return found
+
+
+def spread(values: list[float]) -> str:
+    return f"{min(values):+.1%} to {max(values):+.1%}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
@@ -108,20 +134,27 @@ def main() -> None:
     wrong = 0
     for workload in workloads():
         found: collections.Counter[tuple[str, str]] = collections.Counter()
-        differences, report = [], None
+        from_alone, from_followed, report = [], [], None
         for _ in range(arguments.rounds):
+            alone = alone_ns(workload.work, arguments.repeats // 2)
             report = profile(
                 {workload.name: workload.work}, flops=workload.flops, bytes_moved=workload.bytes_moved,
                 dtype=workload.dtype, repeats=arguments.repeats,
             )  # fmt: skip
+            alone += alone_ns(workload.work, arguments.repeats // 2)
             verdict, candidate = report.verdicts[0], report.candidates[0]
             found[verdict.bound, verdict.strength] += 1
             if candidate.gpu and candidate.call and candidate.gpu.median_ns >= EVENTS_FROM_NS:
-                differences.append(candidate.gpu.median_ns / candidate.call.median_ns - 1)
+                from_alone.append(candidate.gpu.median_ns / statistics.median(alone) - 1)
+                from_followed.append(candidate.gpu.median_ns / candidate.call.median_ns - 1)
         got = ", ".join(f"{bound} ({strength}) {count}×" for (bound, strength), count in found.most_common())
         right = {bound for bound, _ in found} == {workload.expected}
         wrong += not right
-        apart = f"; {min(differences):+.1%} to {max(differences):+.1%} from CUDA events" if differences else ""
+        apart = (
+            f"; from CUDA events {spread(from_alone)} one by one, {spread(from_followed)} following each other"
+            if from_alone
+            else ""
+        )
         print(
             f"{'ok   ' if right else 'WRONG'} {workload.name}: {got}; expected {workload.expected}{apart}", flush=True
         )

@@ -38,6 +38,8 @@ class Device:
         """Nanoseconds a call takes when calls follow each other.
 
         On a GPU these are events on its current stream, so that the host's time counts only where the GPU waits for it.
+        One more call goes ahead of them: on a GPU that has nothing to do, the first event would be over at once, and
+        the host's way to the first launch would count.
         """
         if not self.gpu:
             began = time.perf_counter_ns()
@@ -48,6 +50,7 @@ class Device:
 
         event: Any = torch.cuda.Event
         first, last = event(enable_timing=True), event(enable_timing=True)
+        work()
         first.record()
         for _ in range(calls):
             work()
