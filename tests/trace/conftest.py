@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +39,39 @@ def foreign(url: str, path: Path) -> list[str]:
     return [] if own else [f"asked for {url}"]
 
 
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a module's pages are written, each over the one before: an open page does not read its file again.
+
+    V8 compiles Plotly, which is most of what a page's start takes, once for each address that a process opens.
+    """
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any, pages: Path) -> Iterator[Any]:
+    """Opens a module's pages, each a new one, in one process; they keep nothing there that another could find."""
+    blank = pages / "blank.html"
+    blank.touch()
+    context = browser.new_context()
+    context.new_page().goto(blank.as_uri())  # the process ends with the last page in it
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+def visit(window: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page's file, with a fragment behind its address if one is given, and waits until it is ready.
 
     Whatever the page asks for or complains about fails the test.
     """
-    contexts, complaints = [], []
+    opened, complaints = [], []
 
-    def visited(path: Path, width: int = 1280, height: int = 900, fragment: str = "", **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        page = context.new_page()
+    def visited(path: Path, width: int = 1280, height: int = 900, fragment: str = "", **media: Any) -> Any:
+        page = window.new_page()
+        opened.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(**media)
         page.on("console", lambda message: complaints.append(f"console {message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("request", lambda request: complaints.extend(foreign(request.url, path)))
@@ -61,18 +81,17 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         return page
 
     yield visited
-    for context in contexts:
-        context.close()
+    for page in opened:
+        page.close()
     assert complaints == []
 
 
 @pytest.fixture
-def show(visit: Callable[..., Any], tmp_path: Path) -> Callable[..., Opened]:
+def show(visit: Callable[..., Any], pages: Path) -> Callable[..., Opened]:
     """Opens a Timeline's page from its file, with a fragment such as "#cta=3" behind its address if one is given."""
-    numbers = count()
 
     def opened(timeline: Timeline, title: str | None = None, **options: Any) -> Opened:
-        path = export_html(timeline, tmp_path / f"{next(numbers)}.html", title=title)
+        path = export_html(timeline, pages / "page.html", title=title)
         made = Opened(visit(path, **options))
         made.settle()
         return made
@@ -81,12 +100,11 @@ def show(visit: Callable[..., Any], tmp_path: Path) -> Callable[..., Opened]:
 
 
 @pytest.fixture
-def show_comparison(visit: Callable[..., Any], tmp_path: Path) -> Callable[..., OpenedComparison]:
+def show_comparison(visit: Callable[..., Any], pages: Path) -> Callable[..., OpenedComparison]:
     """Opens the page of a comparison of two Timelines, or of several a side."""
-    numbers = count()
 
     def opened(before: Any, after: Any, title: str | None = None, **options: Any) -> OpenedComparison:
-        path = export_comparison(compare(before, after), tmp_path / f"comparison-{next(numbers)}.html", title=title)
+        path = export_comparison(compare(before, after), pages / "comparison.html", title=title)
         made = OpenedComparison(visit(path, **options))
         made.settle()
         return made

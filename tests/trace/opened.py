@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
+import pytest
 
 from tileops.trace import Timeline
 
@@ -31,6 +33,12 @@ def box_of(locator: Any, patience: float = 30.0) -> dict[str, float]:
         assert time.monotonic() - begin < patience, locator
         locator.page.wait_for_timeout(20)
     return box
+
+
+def scale_of(box: dict[str, float], shown: list[float]) -> Callable[[float], float]:
+    """Where on the screen times are on an axis that is as wide as a box and shows them from one to another."""
+    low, high = shown
+    return lambda time: box["x"] + (time - low) / (high - low) * box["width"]
 
 
 # A change of theme or size is noticed with a frame, and what is drawn then shows with the next one.
@@ -77,11 +85,13 @@ class Opened:
         """Waits until Plotly has redrawn."""
         self.page.evaluate(SETTLED % "await tileops.figure.busy")
 
+    def scale(self) -> Callable[[float], float]:
+        """Where on the screen times are as long as the figure stays as it is, from Plotly's own axis."""
+        return scale_of(box_of(self.page.locator("#figure .nsewdrag")), self.range)
+
     def across(self, cycles: float) -> float:
-        """Where on the screen a time is, from Plotly's own axis."""
-        box = box_of(self.page.locator("#figure .nsewdrag"))
-        low, high = self.range
-        return box["x"] + (cycles - low) / (high - low) * box["width"]
+        """Where on the screen a time is."""
+        return self.scale()(cycles)
 
     def place(self, cycles: float, group: str, lane: str, depth: int = 0) -> tuple[float, float]:
         """Where on the screen a row's bars are at a time."""
@@ -118,11 +128,13 @@ class Opened:
     def map_range(self) -> list[float]:
         return self.page.evaluate("tileops.gpu.map.plot.layout.xaxis.range.map(Number)")
 
+    def map_scale(self) -> Callable[[float], float]:
+        """Where on the screen times of the map are as long as it stays as it is, from Plotly's own axis."""
+        return scale_of(box_of(self.page.locator("#map .nsewdrag")), self.map_range)
+
     def map_across(self, ns: float) -> float:
-        """Where on the screen a time of the map is, from Plotly's own axis."""
-        box = box_of(self.page.locator("#map .nsewdrag"))
-        low, high = self.map_range
-        return box["x"] + (ns - low) / (high - low) * box["width"]
+        """Where on the screen a time of the map is."""
+        return self.map_scale()(ns)
 
     def map_down(self, sm: int, line: int = 0) -> float:
         """Where on the screen a line of an SM's is, of maps with few SMs."""
@@ -301,3 +313,72 @@ def lines_of(timeline: Timeline) -> dict[int, int]:
         lines[row.cta] = free[0] if free else len(ends) - 1
         ends[lines[row.cta]] = row.end_ns
     return lines
+
+
+def choose_unit(opened: Opened, key: str) -> None:
+    opened.page.locator("#unit").select_option(value=key)
+    opened.settle()
+    opened.page.locator("#unit").blur()
+
+
+def span_of(opened: Opened, key: str) -> tuple[float, float]:
+    low, high = opened.state()[key][0].split("_")
+    return float(low), float(high)
+
+
+def cycles_a_pixel(opened: Opened) -> float:
+    low, high = opened.range
+    return (high - low) / box_of(opened.page.locator("#figure .nsewdrag"))["width"]
+
+
+def canvas_texts(opened: Opened) -> list[str]:
+    """What the canvas of a figure says."""
+    return opened.page.evaluate(
+        """() => {
+          const prototype = CanvasRenderingContext2D.prototype;
+          const { fillText } = prototype;
+          const texts = [];
+          prototype.fillText = function (text, ...place) { texts.push(text); fillText.call(this, text, ...place); };
+          tileops.figure.draw();
+          Object.assign(prototype, { fillText });
+          return texts;
+        }"""
+    )
+
+
+def check_table(
+    opened: Opened, timeline: Timeline, cta: int, span: tuple[float, float] | None = None, scale: float = 1.0
+) -> None:
+    """Holds the table against NumPy, in cycles or in units of `scale` a cycle."""
+    low, high = span or (-np.inf, np.inf)
+    step = 1.0 if scale == 1 else 0.1
+    slices = timeline.slices.where(cta=cta)
+    table, wanted = opened.table(), set()
+    for group, lane, name in dict.fromkeys(zip(slices["group"], slices["lane"], slices["name"])):
+        some = slices.where(group=group, lane=lane, name=name)
+        begin, end = some["start"], some["start"] + some["duration"]
+        part = (begin < high) & ((end > low) | ((begin == end) & (begin >= low)))
+        whole = part & ~some["cut"]
+        inside = some["duration"][whole & (begin >= low) & (end <= high)]
+        if not part.any():
+            continue
+        wanted.add((name, f"{group} / {lane}"))
+        count, *numbers, share = table[name, f"{group} / {lane}"]
+        cut = int((part & some["cut"]).sum())
+        assert count == integer(whole.sum()) + (f" + {cut} cut" if cut else "")
+        total = (np.minimum(end, high) - np.maximum(begin, low))[whole].sum() if whole.any() else np.nan
+        values = [total, *[np.nan] * 4]
+        if len(inside):
+            values[1:] = inside.mean(), *np.percentile(inside, (50, 95)), inside.max()
+        for text, value in zip(numbers, values, strict=True):
+            if np.isnan(value):
+                assert text == MISSING
+            else:
+                assert number(text) == pytest.approx(value * scale, abs=0.51 * step)
+        part_of = total / (high - low if span else timeline.ctas["cycles"][cta])
+        assert share == MISSING if np.isnan(part_of) else number(share) == pytest.approx(100 * part_of, abs=0.051)
+    assert set(table) == wanted
+
+
+def row_clock(timeline: Timeline) -> float:
+    return timeline.ctas["ghz"][0]

@@ -334,3 +334,15 @@ def waves(seed: int = 3) -> Timeline:
         free[place] += builder.cycles[cta] / builder.ghz[cta] + 64
     builder.lost[8, "main"] = 3
     return builder.build()
+
+
+def labelled() -> Timeline:
+    """One CTA with room for labels: payloads of either kind and none, a range of no length, one cut, an instant."""
+    builder = Builder((1, 1, 1), ("main",), cycles=10_000)
+    builder.slice(0, "main", "one", "whole", 100, 2100, payload=-42)
+    builder.slice(0, "main", "one", "real", 2200, 4200, payload=0.5)
+    builder.slice(0, "main", "one", "plain", 4300, 6300)
+    builder.slice(0, "main", "two", "point", 5000, 5000)
+    builder.slice(0, "main", "two", "torn", 7000, 9000, payload=7, cut=True)
+    builder.instant(0, "main", "two", "tick", 3000)
+    return builder.build()

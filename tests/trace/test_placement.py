@@ -26,8 +26,8 @@ from tileops.trace.sites import ATTRIBUTE, BEGIN, SiteTable
 
 from . import marked, placements
 from .building import AMPERE, HOPPER, body, calls, line_of, no_trace, source, target_of, without_tracing
+from .clock_reads import Traced, paths
 from .sass import Function, disassemble, find_nvdisasm
-from .test_order import Traced, paths
 
 BLACKWELL = "sm_100a"
 PRODUCER = "main (producer)"
