@@ -72,8 +72,6 @@ class ClockReads:
                 held | state[name] if name in state and _kinds(held) == _kinds(state[name]) else held
                 for name, held in zip(written, values)
             ]
-        if all(held == UNKNOWN for held in values) and not any(name in state for name in written):
-            return state
         after = {name: held for name, held in state.items() if name not in written}
         after.update((name, held) for name, held in zip(written, values) if held != UNKNOWN)
         return after
@@ -120,15 +118,11 @@ def _kinds(values: frozenset[Value]) -> set[Any]:
 
 
 def _joined(one: Registers, other: Registers) -> Registers:
-    if one == other:
-        return one
     return {name: one.get(name, UNKNOWN) | other.get(name, UNKNOWN) for name in one.keys() | other.keys()}
 
 
 def _computed(instruction: Instruction, state: Registers) -> frozenset[Value]:
     """What the result of a move or an addition can be."""
-    if instruction.base not in ("MOV", "UMOV", "IMAD", "SEL", "USEL", "VIADD", "IADD3"):
-        return UNKNOWN
     operands = [operand.removesuffix(".reuse") for operand in instruction.operands[1:]]
     if instruction.opcode in ("MOV", "UMOV"):
         terms = operands[:1]
