@@ -33,6 +33,12 @@ def none_of_tilelang_s_callbacks() -> Iterator[None]:
     removed()
 
 
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, Any]:
+    """What some test of a module has compiled already: one run of nvcc takes 10 to 15 s."""
+    return {}
+
+
 def foreign(url: str, path: Path) -> list[str]:
     """What a request asks for that is neither the page nor, as a picture being saved is, made by the page itself."""
     own = url.partition("#")[0] == path.as_uri() or url.startswith(("data:", "blob:"))
@@ -50,7 +56,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def window(browser: Any, pages: Path) -> Iterator[Any]:
-    """Opens a module's pages, each a new one, in one process; they keep nothing there that another could find."""
+    """Opens a module's pages, each a new one; with --process-per-site in one process. They store nothing in it."""
     blank = pages / "blank.html"
     blank.touch()
     context = browser.new_context()

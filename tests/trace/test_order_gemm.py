@@ -27,12 +27,6 @@ PRODUCER = paths("> +acquire -acquire +tma -tma +arrive -arrive +acquire", "-arr
 CONSUMER = paths("> +wait -wait +mma -mma +wait", "-mma +drain -drain +epilogue -epilogue <", "> <")
 
 
-@pytest.fixture(scope="module")
-def compiled() -> dict[str, tuple[Function, SiteTable]]:
-    """What some test has compiled already: one run of nvcc takes 10 to 15 s."""
-    return {}
-
-
 @pytest.fixture
 def gemm(cuda_target: Any, compile_cubin: Callable[..., Path], compiled: dict[str, Any]) -> Callable[[str], Traced]:
     """``gemm(name)``: the production GEMM for one of the problems; the first call compiles them all."""

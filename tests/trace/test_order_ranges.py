@@ -11,10 +11,8 @@ import pytest
 import tilelang.language as T
 
 from tileops.trace import trace
-from tileops.trace.sites import SiteTable
 
 from .clock_reads import Traced, machine_code, paths
-from .sass import Function
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Kernels
@@ -210,12 +208,6 @@ def deferred(kept: str) -> Any:
 
 
 ODD: list[tuple[Any, Any]] = [(misplaced, False), (deferred, ""), (deferred, "payload"), (deferred, "fence")]
-
-
-@pytest.fixture(scope="module")
-def compiled() -> dict[str, tuple[Function, SiteTable]]:
-    """What some test has compiled already: one run of nvcc takes 10 to 15 s."""
-    return {}
 
 
 @pytest.fixture
