@@ -490,7 +490,7 @@ def test_a_kernel_that_is_not_finalized_fails_with_a_symbol_that_says_so_in_cuda
 
 def test_errors_keep_their_type_wherever_they_arise() -> None:
     # TVM turns what a callback of its visitors raises into a RuntimeError.
-    for source_file in Path(lowering.__file__).parent.glob("*.py"):
+    for source_file in Path(lowering.__file__).parent.rglob("*.py"):
         tree = ast.parse(source_file.read_text())
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef):
