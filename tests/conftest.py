@@ -10,6 +10,7 @@ import functools
 import importlib.metadata
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +21,10 @@ import pytest
 
 CACHE = tempfile.mkdtemp(prefix="tileops-test-cache-")
 os.environ["TILELANG_CACHE_DIR"] = CACHE
+
+# What a shell starts in the background ignores SIGINT, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # Half of what these say without is Chromium talking to services that the page does not need.
