@@ -66,6 +66,7 @@ def probe_cost(target: str, device: str) -> ProbeCost:
 
 _LONGEST = 300  # characters of a compiler's or driver's error
 _lock = threading.Lock()
+_compiling = threading.local()
 
 
 @functools.cache
@@ -127,11 +128,20 @@ def _kernel(target: str) -> Any:
 
     outputs = trace.out_idx(1, True)
     everything: dict[str, Any] = {"keep": "first", "ctas": slice(None)}  # whatever trace.enable was told
-    if target == "cuda":
-        return tilelang.compile(trace.lower(probe(32), EVENTS, **everything), out_idx=outputs)
-    with tilelang.tvm.target.Target("c"):
-        func = trace.lower(probe(1), EVENTS, **everything)
-    return tilelang.compile(func, out_idx=outputs, target="c", execution_backend="cython")
+    _compiling.on = True
+    try:
+        if target == "cuda":
+            return tilelang.compile(trace.lower(probe(32), EVENTS, **everything), out_idx=outputs)
+        with tilelang.tvm.target.Target("c"):
+            func = trace.lower(probe(1), EVENTS, **everything)
+        return tilelang.compile(func, out_idx=outputs, target="c", execution_backend="cython")
+    finally:
+        _compiling.on = False
+
+
+def is_compiling() -> bool:
+    """Whether this thread compiles the measuring kernel, which nothing else is to record."""
+    return getattr(_compiling, "on", False)
 
 
 def probe(threads: int) -> Any:

@@ -313,3 +313,31 @@ KERNELS: dict[str, Callable[[], Any]] = {
 SEVERAL: dict[str, Callable[[], Any]] = {"two_steps": two_steps}
 # Those that are worth keeping for other targets than Hopper.
 ELSEWHERE = ("gemm", "gemm_persistent", "gemm_dynamic", "softmax", "attention")
+
+
+def gemm_through_shared(loads: int = 1, m: int = 256, n: int = 256, k: int = 512) -> Any:
+    """A GEMM whose operand the threads write to shared memory: a barrier stands ahead of its WGMMAs.
+
+    ``loads`` tiles come from global memory in each iteration, up to two.
+    """
+
+    @T.prim_func
+    def through_shared(A: T.Tensor((m, k), "float16"), B: T.Tensor((k, n), "float16"), C: T.Tensor((m, n), "float32")):
+        with T.Kernel(n // 128, m // 64, threads=128) as (bx, by):
+            Bs = T.alloc_shared((64, 128), "float16")
+            Written = T.alloc_shared((64, 64), "float16")
+            held = T.alloc_fragment((64, 64), "float16")
+            Cl = T.alloc_fragment((64, 128), "float32")
+            T.clear(Cl)
+            T.clear(held)
+            T.copy(B[0, bx * 128], Bs)
+            for ko in T.serial(k // 64):
+                if loads > 0:
+                    T.copy(B[ko * 64, bx * 128], Bs)
+                if loads > 1:
+                    T.copy(A[by * 64, ko * 64], held)
+                T.copy(held, Written)
+                T.gemm(Written, Bs, Cl)
+            T.copy(Cl, C[by * 64, bx * 128])
+
+    return through_shared

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tileops.trace.auto import rewrite, syntax
 from tileops.trace.auto.batching import BREAK, ENTER, LEAVE, Border, Flush, Mark, batched
 from tileops.trace.batches import LARGEST
 from tileops.trace.sites import BEGIN
+
+from . import corpus, kernels
 
 
 @dataclass
@@ -193,3 +196,33 @@ def test_of_two_gemms_in_a_loop_each_hides_a_store() -> None:
 def test_straight_code_stores_as_seldom_as_it_can(count: int) -> None:
     stores = [way for way in ways([Call(0) for _ in range(count)]) if not way.startswith("held")]
     assert len(stores) == -(-count // LARGEST)
+
+
+@pytest.mark.parametrize("level", ["roles", "ops", "all"])
+@pytest.mark.parametrize("name", [*corpus.names("sm_90a"), "through_shared"])
+def test_a_gemm_runs_ahead_of_the_next_call(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a barrier stands ahead of the WGMMAs, and calls around it: its store may not come behind theirs."""
+    installed = name == "through_shared"
+    source = (
+        corpus.generated(kernels.gemm_through_shared, "sm_90a") if installed else corpus.text(name, "sm_90a", "0.1.15")
+    )
+    shadows = []
+
+    def noted(parts: list[Mark | Border]) -> list[Mark | Flush]:
+        marks = [part for part in parts if isinstance(part, Mark)]
+        for at, mark in enumerate(marks):
+            if mark.shadow is not None:
+                behind = [other.at for other in marks[at + 1 :] if other.role == mark.role]
+                shadows.append(mark.at < mark.shadow <= min(behind))
+        return batched(parts)
+
+    monkeypatch.setattr(rewrite, "batched", noted)
+    for function in syntax.functions(source):
+        rewrite.instrument(source, "slots", level, kernel=function.name)
+    assert all(shadows)
+    assert shadows or name not in ("gemm", "through_shared")
+
+
+def test_calls_in_another_order_than_they_run_are_refused() -> None:
+    with pytest.raises(syntax.UnreadableError, match="in the order in which they were thought to run"):
+        [*rewrite._in_order([Mark(10, 0, []), Flush(30, 0, 1), Mark(20, 0, [])])]

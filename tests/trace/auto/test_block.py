@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ import torch
 import tvm_ffi
 from tilelang import env
 
-from tileops.trace import TraceError, TraceWarning, trace
+from tileops.trace import TraceError, TraceWarning, probe, trace
 from tileops.trace.auto import block as block_module
 from tileops.trace.auto import building, host
 from tileops.trace.auto.block import Block, Build, Recorder
@@ -102,13 +103,13 @@ class Launches:
         assert self._before(*self.GRID) is None
         recording = self._build.recording is not None
         if self._build.recording is not None:
-            given, recorder, _ = self._build.recording
+            given, recorder = self._build.recording.slots, self._build.recording.recorder
             assert given.shape == (1, recorder.table.line_words)
             assert recorder.control.tolist() == [given.data_ptr(), 1]
             given[:] = torch.from_numpy(slots(self._source, recorder.table).view("int64"))
         assert self._after() is None
         assert self._build.recording is None
-        assert all(one.control.tolist() == [0, 0] for one in self._build.recorders.values())
+        assert all(one.control[1] == 0 for one in self._build.recorders.values())  # there is room for nothing
         return recording
 
 
@@ -168,7 +169,7 @@ def test_code_that_records_runs_on_its_own_gpu_alone(gpu: list[int], output: Pat
     assert isinstance(elsewhere, tvm_ffi.Function)
     assert [*build.recorders] == [0, 1]
     assert build.recording is not None
-    assert build.recording[1] is build.recorders[1]
+    assert build.recording.recorder is build.recorders[1]
     build.recording = None
     assert build.recorders[0].control is not build.recorders[1].control
     assert isinstance(before(0, 16, 256, 1, 1), tvm_ffi.Function)  # not recorded, and not the code of GPU 0 either
@@ -188,7 +189,7 @@ def test_of_a_large_launch_the_first_ctas_are_recorded(
     monkeypatch.setattr(block_module, "MOST_BYTES", made.table.line_words * 8 * 5 + 7)
     assert block._before(build, (0, 0, 0, 2, 4, 256, 1, 1, 98304)) is None
     assert build.recording is not None
-    given, _, _ = build.recording
+    given = build.recording.slots
     assert recorder.control.tolist()[1] == len(given) == 5
     # The slots of CTA 0 for each of the five, in a grid of eight.
     line = slots(made.source, made.table).view("int64")
@@ -228,7 +229,7 @@ def test_what_an_autotuner_chose_is_built_again_to_be_recorded(gpu: list[int], o
         first = tuner.__dict__["__call__"](before, 0, 16, 256, 1, 1)
         assert isinstance(first, tvm_ffi.Function)
         assert build.recording is not None
-        given, recorder, _ = build.recording
+        given, recorder = build.recording.slots, build.recording.recorder
         assert recorder.table.ranges
         assert given.shape == (16, recorder.table.line_words)
         build.recording = None
@@ -300,8 +301,8 @@ def test_each_of_several_kernels_is_recorded(gpu: list[int], output: Path) -> No
         before, _ = hooks(kernel, build.name)
         assert isinstance(before(0, 0, extent, 128, 1, 1), tvm_ffi.Function)
         assert build.recording is not None
-        assert build.recording[1].table.kernel == build.name
-        assert len(build.recording[0]) == extent
+        assert build.recording.recorder.table.kernel == build.name
+        assert len(build.recording.slots) == extent
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -457,7 +458,7 @@ def test_mistakes_are_told() -> None:
 
 
 @pytest.mark.nvcc
-def test_host_code_launches_what_it_is_given_and_goes_on_where_a_hook_fails() -> None:
+def test_host_code_launches_what_it_is_given_and_ends_where_a_hook_fails() -> None:
     """The C code runs: what is ahead of a launch, the launch itself and what is behind it are functions from here."""
     told: list[Any] = []
 
@@ -468,8 +469,21 @@ def test_host_code_launches_what_it_is_given_and_goes_on_where_a_hook_fails() ->
         told.append(("launch", given[1:]))
 
     ahead: list[Any] = [launch]
-    tvm_ffi.register_global_func("tests.block.before", f=lambda *given: told.append(given[1:]) or ahead[0])
-    tvm_ffi.register_global_func("tests.block.after", f=lambda *given: told.append(("after", given)))
+    interrupted: list[str] = []
+
+    def before(*given: Any) -> Any:
+        if "before" in interrupted:
+            raise KeyboardInterrupt
+        told.append(given[1:])
+        return ahead[0]
+
+    def after(*given: Any) -> None:
+        if "after" in interrupted:
+            raise KeyboardInterrupt
+        told.append(("after", given))
+
+    tvm_ffi.register_global_func("tests.block.before", f=before)
+    tvm_ffi.register_global_func("tests.block.after", f=after)
     tilelang.register_c_postproc(callback)
     tilelang.disable_cache()
     try:
@@ -481,6 +495,14 @@ def test_host_code_launches_what_it_is_given_and_goes_on_where_a_hook_fails() ->
         run = kernel.adapter._get_executable()
         run(tvm_ffi.from_dlpack(values))
         assert told == [(16, 256, 1, 1), ("launch", (16, 256, 1, 1)), ("after", ())]
+        tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
+        for hook, others in (("before", []), ("after", [(16, 256, 1, 1), ("launch", (16, 256, 1, 1))])):
+            told.clear()
+            interrupted.append(hook)
+            with pytest.raises(KeyboardInterrupt):
+                run(tvm_ffi.from_dlpack(values))
+            interrupted.clear()
+            assert told == others
         told.clear()
         run(tvm_ffi.from_dlpack(values))
         assert told[1][0] == "launch"
@@ -511,3 +533,90 @@ def test_a_hook_that_fails_does_not_stop_the_launch(gpu: list[int]) -> None:
     with pytest.warns(TraceWarning, match="kernel 'k': no timeline: its launch has parameters that are not known"):
         assert block._guarded(block._before, build)(0, 1) == "the recorder"
     assert build.recording is None
+
+
+# Launches that end early, and those of other threads ------------------------------------------------------------------
+
+
+@pytest.fixture
+def launched(gpu: list[int]) -> tuple[Block, Build, Recorder]:
+    """A block, a kernel in it, and what records that."""
+    table = instrument(corpus.text("doubled", "sm_90a", "0.1.15"), "slots").table
+    recorder = Recorder(table, 1, False, torch.zeros(2, dtype=torch.int64))
+    return Block(trace, launch=1), Build("k", Compilation(), recorders={0: recorder}, home=0), recorder
+
+
+DOUBLED = (0, 16, 256, 1, 1)  # a parameter, the grid and the block
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+def test_nothing_records_to_slots_that_are_given_up(
+    error: type[BaseException], at: int, launched: tuple[Block, Build, Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever wait for the GPU ends with an error: when slots are freed there is no room, and the error is told."""
+    block, build, recorder = launched
+    waits = iter(range(100))
+
+    def wait(*_: Any) -> None:
+        if next(waits) == at:
+            raise error("while waiting")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", wait)
+    before, after = block._guarded(block._before, build), block._guarded(block._after, build)
+    monkeypatch.setattr(block_module.recording, "fetch", lambda *_: None)
+    monkeypatch.setattr(block, "_write", lambda *_: None)
+
+    def launch() -> None:
+        before(*DOUBLED)
+        after()
+
+    if error is RuntimeError:
+        with pytest.warns(TraceWarning, match="while waiting"):
+            launch()
+    else:
+        with pytest.raises(error):
+            launch()
+    assert build.recording is None
+    assert recorder.control[1] == 0
+
+
+def test_slots_of_a_launch_that_failed_are_given_up(launched: tuple[Block, Build, Recorder]) -> None:
+    block, build, recorder = launched
+    before = block._guarded(block._before, build)
+    before(*DOUBLED)
+    assert build.recording is not None
+    assert recorder.control.tolist() == [build.recording.slots.data_ptr(), 16]
+    before(*DOUBLED)  # nothing came behind the first
+    assert build.recording is None
+    assert recorder.control[1] == 0
+
+
+def test_a_launch_of_another_thread_leaves_the_one_that_records_alone(
+    launched: tuple[Block, Build, Recorder],
+) -> None:
+    block, build, recorder = launched
+    block.launch = 3
+    before, after = block._guarded(block._before, build), block._guarded(block._after, build)
+    before(*DOUBLED)
+    recording = build.recording
+
+    def other() -> None:
+        before(*DOUBLED)
+        after()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert build.recording is recording is not None
+    assert recorder.control.tolist() == [recording.slots.data_ptr(), 16]
+
+
+@pytest.mark.usefixtures("gpu", "uncompiled")
+def test_the_probe_s_own_kernel_is_left_alone(output: Path) -> None:
+    with trace.auto() as block:
+        with tilelang.tvm.target.Target(HOPPER):  # which a GPU would tell
+            probe._kernel("cuda")
+        probe._kernel("c")
+        tilelang.compile(kernels.doubled(), **PLAIN)
+    assert ([build.name for build in block.builds], block.left, block.passed) == (["double_kernel"], {}, [])

@@ -148,7 +148,7 @@ def test_a_block_takes_memory_for_them_alone(monkeypatch: pytest.MonkeyPatch) ->
     build = Build("double_kernel", Compilation(), home=0, recorders={0: recorder})
     block._before(build, (0, 16, 256, 1, 1))
     assert build.recording is not None
-    given, _, _ = build.recording
+    given = build.recording.slots
     assert given.shape == (2, recorder.table.line_words)
     assert recorder.control.tolist() == [given.data_ptr(), 2]
     assert recorder.table.choice == Choice("list", (0, 5))

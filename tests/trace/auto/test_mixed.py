@@ -498,7 +498,7 @@ def test_a_block_reads_the_author_s_slots_and_leaves_them(monkeypatch: pytest.Mo
     given = [4096 if name == "slots" else 0 for name in parameters]
     block._before(build, (*given, 1, 128, 1, 1))
     assert build.recording is not None
-    found_s, _, _ = build.recording
+    found_s = build.recording.slots
     assert found_s.shape == (1, recorder.table.line_words - own.line_words)
     found_s[:] = lines[:, own.line_words :]
     block._after(build, ())

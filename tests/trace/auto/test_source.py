@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -94,6 +95,15 @@ def test_conditions_without_threads_and_elections() -> None:
     assert split("((((int)threadIdx.x) % 32) == 0)", (0, 256)) == (None, None)
 
 
+@given(st.sampled_from([0, 32, 64, 128, 256]), st.integers(0, 11), st.integers(1, 12))
+def test_of_an_election_one_thread_is_taken(every: int, first: int, warps: int) -> None:
+    """The first lane of a warp, of every so many threads from the block's first on: as TileLang's template elects."""
+    threads = (first * 32, (first + warps) * 32)
+    elected = [t for t in range(*threads) if t % 32 == 0 and (t % every == 0 if every else t == 0)]
+    found, _ = split(f"(tl::tl_shuffle_elect<{every}>())", threads)
+    assert found == ((elected[0], elected[0] + 1) if elected else None)
+
+
 # Operations ---------------------------------------------------------------------------------------------------------
 
 
@@ -130,6 +140,19 @@ def test_a_loop_may_be_left() -> None:
     calls = [line.strip() for line in made.source.splitlines() if line.strip().startswith("tileops_mark")]
     assert len(calls) == 2  # inside the loop, around the barrier: nothing is recorded for an iteration that never comes
     assert made.source.index("break;;") < made.source.index(calls[0])
+
+
+def test_iterations_of_nested_rings_are_counted_in_order() -> None:
+    source = kernel(
+        "for (int i = 0; i < A[0]; ++i) {", "#pragma unroll", "for (int s = 0; s < 2; ++s) {", "#pragma unroll",
+        "for (int v = 0; v < 4; ++v) {", "tl::cp_async_wait<0>();", "}", "}", "}",
+    )  # fmt: skip
+    text = instrument(source, "slots").source
+    # A loop's first begin is recorded ahead of it, the next one with the end of an iteration.
+    ahead, following = re.findall(r"tileops_mark\w*_i32\(.*, \(int\)\((.*)\)\);", text)
+    turns = [{"i": i, "s": s, "v": v} for i in range(3) for s in range(2) for v in range(4)]
+    assert [eval(ahead, turn) for turn in turns if turn["v"] == 0] == [*range(0, 24, 4)]
+    assert [eval(following, turn) for turn in turns] == [*range(1, 25)]
 
 
 def test_roles_of_a_hand_written_split() -> None:

@@ -19,13 +19,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import capacity, launching, recording
 from ..choice import Choice
 from ..errors import warn
 from ..lowering import multiprocessors
 from ..placing import CALLBACK, placed_behind
+from ..probe import is_compiling
 from ..sites import markers_in, tables_in
 from ..slots import WORD_BYTES
 from . import host
@@ -76,6 +77,22 @@ class Recorder:
     launch: Any = None
 
 
+class Launch(NamedTuple):
+    """A launch that records.
+
+    Attributes:
+        slots: where to.
+        recorder: what records it.
+        author_s: the address that its author's markers record to.
+        thread: which thread launches it.
+    """
+
+    slots: Any
+    recorder: Recorder
+    author_s: int
+    thread: int
+
+
 @dataclass
 class Build:
     """A kernel that was built inside a block.
@@ -88,8 +105,7 @@ class Build:
         launches: how often it was launched, but for what an autotuner does.
         hooked: whether its launches are seen.
         home: the number of the GPU that the kernel itself can record on; ``None`` where it does not record.
-        recording: where the launch that is under way records, by which recorder, and the address that its author's
-            markers record to.
+        recording: the launch that is under way, if it records.
         last: what the last launch recorded, until it is written.
         written: whether the launch that was asked for is.
         reason: why it cannot be recorded; empty where it can.
@@ -102,7 +118,7 @@ class Build:
     launches: int = 0
     hooked: bool = False
     home: int | None = None
-    recording: tuple[Any, Recorder, int] | None = None
+    recording: Launch | None = None
     last: Recording | None = None
     written: bool = False
     reason: str = ""
@@ -142,8 +158,11 @@ class Block:
         Of kernels that were launched, but not as often as was asked for, the last recorded launch is written then.
         """
         import tilelang
+        import tvm_ffi
         from tilelang import env
 
+        # Ctrl-C in a launch's callback would come out of the host code as a RuntimeError.
+        tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
         cached = env.is_cache_enabled()
         with placed_behind(), chained(CALLBACK, self._device), chained(HOST_CALLBACK, self._host), watched(self._other):
             if cached:
@@ -177,6 +196,8 @@ class Block:
         if previous is not None:
             source = str(previous(source, target))
         compilation = current()
+        if is_compiling():
+            return source
         # A twin's, or one that another block records.
         if is_meant(source) or tables_in(source) or (_RECORDER in source and markers_in(source) is None):
             return source
@@ -194,7 +215,7 @@ class Block:
 
     def _other(self, name: str, target: str) -> None:
         """Notes a kernel that is not for CUDA."""
-        if self._is_chosen(name):
+        if not is_compiling() and self._is_chosen(name):
             self.left[name] = f"only CUDA kernels can be instrumented; its target is {target}"
 
     def _is_chosen(self, name: str) -> bool:
@@ -247,7 +268,7 @@ class Block:
         if previous is not None:
             source = str(previous(source, target))
         compilation = current()
-        if compilation is None:
+        if compilation is None or is_compiling():
             return source
         names = host.launched(source)
         if compilation.device is None:
@@ -277,11 +298,13 @@ class Block:
         def run(*arguments: Any) -> Any:
             try:
                 return step(build, arguments)
-            except Exception as error:  # the launch itself goes on
-                build.recording = None
+            except BaseException as error:
+                _stop(build)
+                if not isinstance(error, Exception):  # Ctrl-C, say, ends the launch
+                    raise
                 said = str(error) or type(error).__name__
                 warn(f"kernel {build.name!r}: no timeline: {said}")
-                return None
+                return None  # the launch itself goes on
 
         return run
 
@@ -289,9 +312,14 @@ class Block:
         """Prepares a launch that is to be recorded; returns what to launch in the kernel's place, or ``None``."""
         if build.tuned and _is_tuning():
             return None
+        if build.recording is not None and build.recording.thread == threading.get_ident():
+            _stop(build)  # that launch failed
         build.launches += 1
         device = _current_device()
-        wanted = self._is_wanted(build) and not build.written and not build.reason and not launching.is_capturing()
+        wanted = (
+            self._is_wanted(build) and not build.written and not build.reason and build.recording is None
+            and not launching.is_capturing()
+        )  # fmt: skip
         # Code that records reads control words of its own GPU: on another one it cannot run.
         if not wanted and build.home in (None, device):
             return None
@@ -322,9 +350,11 @@ class Block:
         capacity.check_fits(WORD_BYTES * lines * table.line_words, device, table)
         author_s = address(arguments[markers.slots]) if markers.table.groups else 0
         slots = torch.empty((lines, words), dtype=torch.int64, device=device)
-        recorder.control.copy_(torch.tensor([slots.data_ptr(), lines], dtype=torch.int64))
-        torch.cuda.synchronize(device)
-        build.recording = slots, recorder, author_s
+        build.recording = Launch(slots, recorder, author_s, threading.get_ident())
+        # A launch of another thread may read these words meanwhile: the address is good before there is room.
+        for word, value in enumerate((slots.data_ptr(), lines)):
+            recorder.control[word : word + 1].copy_(torch.tensor([value], dtype=torch.int64))
+            torch.cuda.synchronize(device)
 
     def _rebuilt(self, build: Build, device: int) -> Recorder:
         """Builds a kernel's code that records and that takes its place."""
@@ -351,17 +381,16 @@ class Block:
 
     def _after(self, build: Build, _: tuple[Any, ...]) -> None:
         """Fetches what a launch recorded."""
-        import torch
-
-        if build.recording is None:
+        launch = build.recording
+        if launch is None or launch.thread != threading.get_ident():
             return
-        (slots, recorder, author_s), build.recording = build.recording, None
+        slots, recorder = launch.slots, launch.recorder
         with launching.failed_launch_told(build.name):
-            torch.cuda.synchronize(slots.device)
-            recorder.control.zero_()
+            _close(launch)
+        build.recording = None
         if recorder.markers.table.groups:
             shape = len(slots), recorder.markers.table.line_words
-            slots = joined(tensor_at(author_s, shape, slots.device), slots)
+            slots = joined(tensor_at(launch.author_s, shape, slots.device), slots)
         arguments = build.compilation.arguments(build.name)
         meta = {**launching.host_meta(slots, arguments), "launch": build.launches - 1}
         build.last = recording.fetch(slots, recorder.table, meta)
@@ -375,6 +404,23 @@ class Block:
         assert last is not None
         self.trace.write(lambda: last, build.name)
         self.written.append(build.name)
+
+
+def _stop(build: Build) -> None:
+    """Gives up a launch that was to be recorded; its slots may not be written to when they are freed."""
+    launch, build.recording = build.recording, None
+    if launch is not None:
+        with contextlib.suppress(Exception):  # after a failed launch nothing works, and nothing records
+            _close(launch)
+
+
+def _close(launch: Launch) -> None:
+    """Waits for a launch, and for those of other threads that found its slots as well."""
+    import torch
+
+    torch.cuda.synchronize(launch.slots.device)
+    launch.recorder.control[1:].zero_()
+    torch.cuda.synchronize(launch.slots.device)
 
 
 def _first(ctas: int) -> Choice:

@@ -23,7 +23,7 @@ def hooked(source: str, kernel: str, hook: str) -> str:
     """A host source that calls two global functions of TVM's, ``hook.before`` and ``hook.after``.
 
     The first gets what the kernel's launch is given. A function that it returns is launched in the kernel's place, with
-    the same arguments. Neither can stop the launch.
+    the same arguments. Where one of them fails, so does the host code.
 
     Args:
         source: what TileLang generated; it launches the kernel in one place.
@@ -79,7 +79,9 @@ def _call_back(name: str, stack: str, count: str, result: str) -> list[str]:
         "{",
         "  void* tileops_hook = NULL;",
         f'  if (TVMBackendGetFuncFromEnv(__tvm_ffi__library_ctx, "{name}", &tileops_hook) == 0) {{',
-        f"    TVMFFIFunctionCall(tileops_hook, (TVMFFIAny*) {stack}, {count}, &{result});",
+        f"    if (TVMFFIFunctionCall(tileops_hook, (TVMFFIAny*) {stack}, {count}, &{result}) != 0) {{",
+        "      return -1;",
+        "    }",
         "  }",
         "}",
     ]

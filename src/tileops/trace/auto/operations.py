@@ -393,7 +393,7 @@ def _iteration(statement: Statement, around: str) -> str:
     if loop is None:
         return around
     turn = re.fullmatch(rf"{loop.variable} < (\d+)", loop.condition)
-    return f"{around} * {turn[1]} + {loop.variable}" if around and statement.unrolled and turn else loop.variable
+    return f"({around}) * {turn[1]} + {loop.variable}" if around and statement.unrolled and turn else loop.variable
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def _iteration(statement: Statement, around: str) -> str:
 
 _THREAD = re.compile(r"\(?\(?\(int\)\s*threadIdx\.x\)?|threadIdx\.x")
 _COMPARISON = re.compile(r"\(*T\)?(<=|>=|==|!=|<|>)\(?(\d+)\)*|\(*(\d+)\)?(<=|>=|==|!=|<|>)\(?T\)*")
-_ELECT = re.compile(r"\(*(?:\w+::)*tl_shuffle_elect<(\d+)>\(\)\)*")
+_ELECT = re.compile(r"\btl_shuffle_elect<(\d+)>")
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -420,10 +420,12 @@ def split(condition: str, threads: Interval) -> tuple[Interval | None, Interval 
     rest: Interval | None = None
     parts = text.strip("()").split("&&")
     for part in parts:
-        elected = _ELECT.fullmatch(part) or _ELECT.fullmatch(f"({part}))")
-        found = _COMPARISON.fullmatch(part)
-        if elected or "tl_shuffle_elect<" in part:
-            last = min(last, first + 1)
+        elected, found = _ELECT.search(part), _COMPARISON.fullmatch(part)
+        if elected:
+            # One thread of every so many, counted from the block's first; of the whole block where that is 0.
+            every = int(elected[1])
+            first = -(-first // every) * every if every else first
+            last = min(last, first + 1 if every or first == 0 else first)
             continue
         if "T" not in identifiers(part):
             if "threadIdx" in part or "elect" in part:

@@ -9,7 +9,7 @@ other, all but the last of up to four hold their records back.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..choice import Choice as CtaChoice
@@ -227,22 +227,21 @@ class _Rewriter:
         self._parts.append(Border(kind, at))
 
     def _bracket(self, operation: Operation, begins: bool) -> None:
+        """Puts calls around an operation and those inside it; notes which of them an asynchronous GEMM follows."""
         role, number = self._role[self._number[operation]], self._number[operation]
         if begins:
             self._add(operation.start, role, (BEGIN, number), self._payload(operation))
-            self._note_shadow(operation)
+        first = len(self._parts) - begins  # the call that begins the operation, if one does
         for inner in operation.inner:
             self._add(inner.start, role, (BEGIN, self._number[inner]), "")
             self._add(operation.end if _ends_with(operation, inner) else inner.end, role,
                       (END, self._number[inner]), "")  # fmt: skip
         self._add(operation.end, role, (END, number), "")
-
-    def _note_shadow(self, operation: Operation) -> None:
-        """Tells the last call where an asynchronous GEMM runs that is issued behind it."""
-        call, issue = self._parts[-1], _issue(operation.statements)
-        assert isinstance(call, Mark)
-        if issue is not None:
-            call.shadow = issue.end
+        issue = _issue(operation.statements)
+        ahead = [part for part in self._parts[first:] if issue is not None and part.at < issue.end]
+        if ahead and issue is not None:
+            assert isinstance(ahead[-1], Mark)
+            ahead[-1].shadow = issue.end
 
     def _add(self, at: int, role: int, event: tuple[str, int], payload: str) -> None:
         before = self._parts[-1] if self._parts else None
@@ -295,7 +294,7 @@ class _Rewriter:
         stored: list[int] = [*self._markers.stored] or [1] * len(sites)
         for at, role in enumerate(self._roles):
             own: list[tuple[list[tuple[str, int]], int]] = []
-            for mark in (call for call in calls if call.role == at):
+            for mark in _in_order(call for call in calls if call.role == at):
                 if isinstance(mark, Flush):
                     recorder = self._recorder(at)
                     lines += [(mark.at, f"tileops_settle{place}({recorder});") for place in mark.late]
@@ -415,6 +414,20 @@ def _wait_name(wait: Operation, behind: list[Node], ended_by: set[Operation]) ->
         return f"{ACQUIRE} {listed(following.buffers)}"
     barrier = (identifiers(wait.waits[0][0]) or ["mbarrier"])[0]
     return f"wait {author_s(barrier)}"
+
+
+def _in_order(calls: Iterable[Mark | Flush]) -> Iterator[Mark | Flush]:
+    """A role's calls, which are decided on in an order that has to be the source's: records would be lost in another.
+
+    Raises:
+        UnreadableError: if it is not.
+    """
+    at = 0
+    for call in calls:
+        if call.at < at:
+            raise UnreadableError("its calls would not stand in the order in which they were thought to run")
+        at = call.at
+        yield call
 
 
 def _issue(statements: Sequence[Statement]) -> Statement | None:

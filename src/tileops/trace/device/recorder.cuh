@@ -178,10 +178,12 @@ struct Recorder {
     }
   }
 
-  // Of the warpgroups that this recorder serves, the elected thread's own. They are counted along x.
+  // Of the warpgroups that this recorder serves, the elected thread's own. They are counted along x; a thread of a
+  // further row of a block with several, which no kernel of several warpgroups has been seen with, stays in the rows.
   static __device__ __forceinline__ u32 warpgroup() {
     if constexpr (kLeads > 1) {
-      return (threadIdx.x - kLead) / kWarpgroup;
+      const u32 own = (threadIdx.x - kLead) / kWarpgroup;
+      return own < kLeads ? own : 0;
     } else {
       return 0;
     }
