@@ -188,6 +188,15 @@ def test_a_page_draws_with_the_cdn_s_library(go: Callable[..., Any], tmp_path: P
     assert page.complaints == []
 
 
+def wait_for_complaints(page: Any, text: str, count: int) -> None:
+    """The browser tells what it refuses when it comes to it, perhaps after the page is there."""
+    for _ in range(300):
+        if sum(text in complaint for complaint in page.complaints) >= count:
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"fewer than {count} with {text!r}: {page.complaints}")
+
+
 @pytest.mark.parametrize("network", ["none", "another file"])
 def test_a_page_says_what_the_cdn_did_not_bring(network: str, go: Callable[..., Any], tmp_path: Path) -> None:
     path = export_html(synthetic.gemm(), tmp_path / "page.html", plotlyjs="cdn")
@@ -200,6 +209,7 @@ def test_a_page_says_what_the_cdn_did_not_bring(network: str, go: Callable[..., 
 
     page = go(path.as_uri(), cdn=serve)
     page.get_by_text(f"{CDN} could not be reached").wait_for()
+    wait_for_complaints(page, "", 1)
     # What the browser says about the file, and nothing of the page's.
     assert len(page.complaints) == 1
     assert page.complaints[0].startswith("console error")
@@ -217,13 +227,7 @@ def test_no_script_runs_that_was_slipped_in(plotlyjs: str, go: Callable[..., Any
     )
     path.write_text(text.replace("<noscript>", slipped + "<noscript>"), encoding="utf-8")
     page = go(path.as_uri(), cdn=lambda route: (asked.append(route.request.url), route.abort()))
-    # What was slipped in is refused one piece after the other, and told when the browser comes to it.
-    for _ in range(300):
-        if sum("Content Security Policy" in complaint for complaint in page.complaints) >= 4:
-            break
-        page.wait_for_timeout(100)
-    else:
-        pytest.fail(f"not all four were refused: {page.complaints}")
+    wait_for_complaints(page, "Content Security Policy", 4)
     assert page.evaluate("window.slipped") is None
     assert set(asked) <= {CDN}
 
