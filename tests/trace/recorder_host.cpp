@@ -7,7 +7,7 @@
 
 #include <vector>
 
-enum Op { kMark, kMarkInt, kMarkUnsigned, kMarkFloat, kJump, kLeave, kEnd, kSettle, kFlush };
+enum Op { kMark, kMarkInt, kMarkUnsigned, kMarkFloat, kJump, kLeave, kEnd, kSettle, kFlush, kFirst };
 
 static std::vector<int64_t> read_words(size_t count) {
   std::vector<int64_t> words(count);
@@ -22,19 +22,22 @@ static std::vector<int64_t> read_words(size_t count) {
 #define tileops_mark_u32 tileops_mark_i32
 #endif
 
-// What only the CUDA recorder has: a record whose site is kept apart from its clock, and a store of held ones alone.
+// What only the CUDA recorder has: a record whose site is told apart from its clock, and a store of held ones alone.
 #if TILEOPS_HOST_CUDA
-#define LATE(group)            \
-  MARK_AS(7, _late0, group)    \
-  MARK_AS(8, _late1, group)    \
-  MARK_AS(9, _late2, group)
-#define tileops_mark_late0_f32(...) abort()  // is not there
-#define tileops_mark_late1_f32 tileops_mark_late0_f32
-#define tileops_mark_late2_f32 tileops_mark_late0_f32
+#define LATE_AS(way, place, group)                                                                             \
+  if (op[5] == way) {                                                                                          \
+    if (op[0] == kMark) tileops_mark_late##place(group, events);                                               \
+    if (op[0] == kMarkInt) tileops_mark_late##place##_i32(group, events, (int32_t)bits);                       \
+    if (op[0] == kMarkUnsigned) tileops_mark_late##place##_i32(group, events, HOST_UNSIGNED(bits));            \
+    if (op[0] == kMarkFloat) abort();                                                                          \
+  }                                                                                                            \
+  if (op[0] == kFirst && op[2] == place) tileops_first##place(group, (int32_t)op[3], (int32_t)op[4]);          \
+  if (op[0] == kSettle && op[2] == place) tileops_settle##place(group, (int32_t)op[3]);
+#define LATE(group)    \
+  LATE_AS(7, 0, group) \
+  LATE_AS(8, 1, group) \
+  LATE_AS(9, 2, group)
 #define STORES(group)                                              \
-  if (op[0] == kSettle && op[2] == 0) tileops_settle0(group);      \
-  if (op[0] == kSettle && op[2] == 1) tileops_settle1(group);      \
-  if (op[0] == kSettle && op[2] == 2) tileops_settle2(group);      \
   if (op[0] == kFlush && op[2] == 1) tileops_flush1(group);        \
   if (op[0] == kFlush && op[2] == 2) tileops_flush2(group);        \
   if (op[0] == kFlush && op[2] == 3) tileops_flush3(group);

@@ -30,11 +30,11 @@ COMPILER = shutil.which("g++") or shutil.which("clang++")
 FLAGS = ("-std=c++17", "-O0", "-Wall", "-Wno-unused-function", "-fsanitize=address,undefined",
          "-fno-sanitize-recover=all")  # fmt: skip
 
-MARK, MARK_INT, MARK_UNSIGNED, MARK_FLOAT, JUMP, LEAVE, END, SETTLE, FLUSH = range(9)
+MARK, MARK_INT, MARK_UNSIGNED, MARK_FLOAT, JUMP, LEAVE, END, SETTLE, FLUSH, FIRST = range(10)
 # What a marker does with its record: stores it, keeps it as the first, second or third of a batch, or stores it with
 # the one, two or three that were kept.
 ALONE, HELD_0, HELD_1, HELD_2, STORE_2, STORE_3, STORE_4 = range(7)
-LATE_0 = 7  # as HELD_0, HELD_1, HELD_2, with the site kept apart
+LATE_0 = 7  # as HELD_0, HELD_1, HELD_2, with the site told apart
 BATCHES = [(ALONE,), (HELD_0, STORE_2), (HELD_0, HELD_1, STORE_3), (HELD_0, HELD_1, HELD_2, STORE_4)]
 SITES = {0: 1, 1: 2, 300: 3, 65535: 1}  # a site's events
 LEADS, THREADS_X = (5, 19), 8
@@ -120,8 +120,8 @@ def marks(draw: Any, payloads: tuple[bool, bool], cuda: bool) -> list[list[int]]
     """What a thread does in one block: markers of both groups, perhaps an early return.
 
     Up to four of a group that follow each other may be a batch, whatever the other group does in between. On the GPU
-    all records of a batch of up to three may be held back, some with their sites apart, and then be stored by a call of
-    its own. Behind what the recorder is told stands whether an operation is the last one of its batch.
+    all records of a batch of up to three may be held back, some with their sites told apart, and then be stored by a
+    call of its own. Behind what the recorder is told stands whether an operation is the last one of its batch.
     """
     ops: list[list[int]] = []
     sites = st.tuples(st.integers(0, 1), st.sampled_from([*SITES]), st.integers(0, 3), st.integers(0, 2**32 - 1))
@@ -138,14 +138,35 @@ def marks(draw: Any, payloads: tuple[bool, bool], cuda: bool) -> list[list[int]]
                 late = [op[0] != MARK_FLOAT and draw(st.booleans()) for op in batch]
                 for place, op in enumerate(batch):
                     op[5] = place + (LATE_0 if late[place] else HELD_0)
-                settled = [[SETTLE, group, place] for place in range(len(batch)) if late[place]]
+                settled = [[SETTLE, group, place, draw(st.sampled_from([*SITES]))] for place in range(len(batch))
+                           if late[place]]  # fmt: skip
                 stores[id(batch[-1])] = [*settled, [FLUSH, group, len(batch)]]
             else:
                 for op, way in zip(batch, BATCHES[len(batch) - 1]):
                     op[5] = way
-    ops = [one for op in ops for one in (op, *stores.get(id(op), []))]
+    ops = _told([one for op in ops for one in (op, *stores.get(id(op), []))], draw)
     ops.append([LEAVE if draw(st.integers(0, 4)) == 0 else END])
     return ops
+
+
+def _told(ops: list[list[int]], draw: Any) -> list[list[int]]:
+    """The same, in which each record whose site is told apart has it told: ahead, or where one was put together."""
+    told: dict[tuple[int, int], list[int]] = {}  # of a group and a place: where one was put together
+    made = []
+    for op in ops:
+        if op[0] == SETTLE:
+            told[op[1], op[2]] = op
+        elif is_marker(op) and op[5] >= LATE_0:
+            place = op[5] - LATE_0
+            before = told.get((op[1], place))
+            if before is not None and draw(st.booleans()):
+                before[3] = op[2]
+            else:
+                more = draw(st.integers(-2, op[3]))
+                op[3] -= more
+                made.append([FIRST, op[1], place, op[2], more])
+        made.append(op)
+    return made
 
 
 def is_marker(op: list[int]) -> bool:

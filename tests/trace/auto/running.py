@@ -22,7 +22,7 @@ from ..model import Cta, Kernel, Launch, Program, Row, slots_of
 UNKNOWN_TURNS = 3
 
 
-RECORDING = re.compile("tileops_(mark|settle|flush)")
+RECORDING = re.compile("tileops_(first|mark|settle|flush)")
 OPENED = re.compile(r"^  tileops_open(_each)?\((.*)\);$", re.M)
 
 
@@ -33,6 +33,11 @@ def recorded(source: str, group: int, lead: int, block: int = 0) -> list[tuple[i
     assert elected - lead in (0, 128)  # TileLang may launch producers below the threads that an author counts
     stored = _ran(kernel, elected, block).stored[recorder]
     return [(site + first, payload) for site, payload in stored]
+
+
+def events(source: str, lead: int, recorder: int) -> int:
+    """How many events a recorder's calls say that its thread recorded."""
+    return _ran(parse(source), lead, 0).events[recorder]
 
 
 def recorders(source: str, kernel: Parsed) -> list[tuple[int, int, int]]:
@@ -81,6 +86,8 @@ class _Thread:
         stored: each recorder's records.
         held: what each holds back, by its place in the batch.
         late: the places of those whose sites are kept apart.
+        told: the site of the next such record of each place.
+        events: how many events each counts.
     """
 
     def __init__(self, values: dict[str, Any]):
@@ -88,6 +95,8 @@ class _Thread:
         self.stored: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.held: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
         self.late: dict[int, set[int]] = defaultdict(set)
+        self.told: dict[int, dict[int, int]] = defaultdict(dict)
+        self.events: dict[int, int] = defaultdict(int)
         self._values = values
 
     def run(self, statements: Sequence[Statement]) -> None:
@@ -117,18 +126,25 @@ class _Thread:
 
     def _call(self, name: str, arguments: Sequence[str]) -> None:
         recorder = int(arguments[0])
-        how = re.fullmatch(r"tileops_(?:mark|flush|settle)_?(held|late|store)?(\d?)(_i32)?", name)
+        how = re.fullmatch(r"tileops_(?:first|mark|flush|settle)_?(held|late|store)?(\d?)(_i32)?", name)
         assert how is not None
         number = int(how[2] or 1)
         if "flush" in name:
             self._store(recorder, number)
             return
-        if "settle" in name:
-            self.late[recorder].remove(number)
+        if "first" in name or "settle" in name:
+            if "settle" in name:
+                self.late[recorder].remove(int(how[2]))
+            else:
+                self.events[recorder] += int(arguments[2])
+            self.told[recorder][int(how[2])] = int(arguments[1])
             return
-        record = (_value(arguments[1], self._values), _value(arguments[3], self._values) if how[3] else 0)
         is_held = how[1] in ("held", "late")
-        place = number if is_held else number - 1
+        place = int(how[2]) if is_held else number - 1
+        if how[1] == "late":
+            arguments = [arguments[0], str(self.told[recorder][place]), *arguments[1:]]
+        record = (_value(arguments[1], self._values), _value(arguments[3], self._values) if how[3] else 0)
+        self.events[recorder] += _value(arguments[2], self._values)
         assert place not in self.held[recorder]  # one that waits to be stored is never replaced
         self.passed.append((recorder, record[0]))
         self.held[recorder][place] = record

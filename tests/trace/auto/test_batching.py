@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileops.trace.auto import rewrite, syntax
-from tileops.trace.auto.batching import BREAK, ENTER, LEAVE, Border, Flush, Mark, batched
+from tileops.trace.auto.batching import BREAK, ENTER, LEAVE, Border, First, Flush, Mark, batched
 from tileops.trace.batches import LARGEST
-from tileops.trace.sites import BEGIN
+from tileops.trace.sites import BEGIN, END
 
 from . import corpus, kernels
 
@@ -32,89 +33,130 @@ class Call:
 
 @dataclass
 class Piece:
-    """A loop or a branch; where it begins and ends."""
+    """A loop or a branch; where it begins and ends, and where a loop's first call would stand.
+
+    A loop that ends with a call of two sites, behind a call of the same role, is a counted one: its first begin is
+    recorded with both.
+    """
 
     is_loop: bool
     body: list[Any]
+    is_counted: bool = False
     at: int = -1
+    top: int = -1
     end: int = -1
 
 
 def parts_of(program: list[Any]) -> list[Mark | Border]:
     """The calls of a program and the borders between them. Everything gets an offset of its own."""
     parts: list[Mark | Border] = []
-    offsets = iter(range(10, 1 << 20))
+    offsets, numbers = iter(range(10, 1 << 20)), itertools.count()
+
+    def counted(piece: Piece, ahead: Any) -> bool:
+        last = piece.body[-1] if piece.is_loop and piece.body else None
+        return isinstance(last, Call) and last.is_conditional and isinstance(ahead, Call) and ahead.role == last.role
 
     def add(nodes: list[Any]) -> None:
-        for node in nodes:
+        for ahead, node in zip([None, *nodes], nodes):
             node.at = next(offsets)
             if isinstance(node, Piece):
+                entered, begin = parts[-1] if parts else None, (BEGIN, next(numbers))
+                node.is_counted = counted(node, ahead)
                 parts.append(Border(ENTER if node.is_loop else BREAK, node.at))
+                node.top = next(offsets)
                 add(node.body)
+                if node.is_counted:
+                    carried = parts[-1]
+                    assert isinstance(entered, Mark)
+                    assert isinstance(carried, Mark)
+                    entered.events.append(begin)
+                    carried.condition, carried.more = "goes on", [begin]
+                    both = [*carried.events, begin]
+                    carried.again = Mark(node.top, carried.role, both, entered=entered)
                 node.end = next(offsets)
                 parts.append(Border(LEAVE if node.is_loop else BREAK, node.end))
             else:
                 node.shadow = next(offsets)
-                condition = "more" if node.is_conditional else ""
                 shadow = node.shadow if node.has_shadow else None
-                parts.append(Mark(node.at, node.role, [(BEGIN, 0)], condition=condition, shadow=shadow))
+                parts.append(Mark(node.at, node.role, [(END, next(numbers))], shadow=shadow))
 
     add(program)
     return parts
 
 
-def way(program: list[Any], taken: Iterator[int]) -> Iterator[int]:
-    """The offsets that a thread passes; ``taken`` says how often it goes through each loop, and whether each branch."""
+def way(program: list[Any], taken: Iterator[int], goes_on: bool = False) -> Iterator[tuple[int, bool]]:
+    """The offsets that a thread passes, and whether another iteration follows the one that it is in.
+
+    ``taken`` says how often it goes through each loop, and whether each branch; through counted ones twice at least.
+    """
     for node in program:
-        yield node.at
+        yield node.at, goes_on
         if isinstance(node, Piece):
             turns = next(taken)
-            for _ in range(turns if node.is_loop else turns % 2):
-                yield from way(node.body, taken)
-            yield node.end
+            turns = (max(turns, 2) if node.is_counted else turns) if node.is_loop else turns % 2
+            for turn in range(turns):
+                yield node.top, goes_on
+                yield from way(node.body, taken, turn + 1 < turns)
+            yield node.end, goes_on
         else:
-            yield node.shadow
+            yield node.shadow, goes_on
+
+
+Events = list[tuple[str, int]]
 
 
 def check(program: list[Any], taken: list[int]) -> None:
     """Runs a program's calls as the recorders of its roles would."""
     parts = parts_of(program)
-    made = batched(parts)
-    assert [call for call in made if isinstance(call, Mark)] == [part for part in parts if isinstance(part, Mark)]
-    calls = defaultdict(list)
-    for call in made:
+    calls: dict[int, list[Mark | Flush | First]] = defaultdict(list)
+    expected: dict[int, Events] = defaultdict(list)
+    wanted = [(part.at, part.role, [*part.events], [*part.more]) for part in parts if isinstance(part, Mark)]
+    for call in batched(parts):
         calls[call.at].append(call)
-    held: dict[int, dict[int, int]] = defaultdict(dict)
+    held: dict[int, dict[int, Events]] = defaultdict(dict)
     late: dict[int, set[int]] = defaultdict(set)
-    stored: dict[int, list[int]] = defaultdict(list)
-    passed: dict[int, list[int]] = defaultdict(list)
+    told: dict[int, dict[int, Events]] = defaultdict(dict)
+    stored: dict[int, Events] = defaultdict(list)
+    counted: dict[int, int] = defaultdict(int)  # of each role: the events that its calls say are recorded
 
     def store(role: int, records: int) -> None:
         if records:
             assert [*held[role]] == [*range(records)]
             assert not late[role]
-            stored[role] += held[role].values()
+            stored[role] += [event for place in range(records) for event in held[role][place]]
             held[role] = {}
 
-    for number, at in enumerate(way(program, iter([*taken, *[1] * 10_000]))):
+    for at, goes_on in way(program, iter([*taken, *[1] * 10_000])):
+        for place, role, events, more in wanted:
+            if place == at:
+                expected[role] += [*events, *more * goes_on]
         for call in calls[at]:
+            if isinstance(call, First):
+                told[call.role][int(call.top.how[-1])] = call.events
+                counted[call.role] += len(call.events) - len(call.top.events)
+                continue
             if isinstance(call, Flush):
-                for place in call.late:
+                if call.late is not None:
+                    place = int(call.late.how[-1])
                     late[call.role].remove(place)
+                    told[call.role][place] = call.late.events
                 store(call.role, call.records)
                 continue
-            passed[call.role].append(number)
             how, place = call.how.strip("_0123456789"), int(call.how[-1:] or 1)
             place -= how not in ("held", "late")
             assert place == len(held[call.role])  # next to those that wait, none of which is replaced
-            held[call.role][place] = number
+            assert (how == "late") == (call.entered is not None)
+            events = told[call.role][place] if how == "late" else [*call.events, *call.more * goes_on]
+            held[call.role][place] = events
+            counted[call.role] += len(call.events if how == "late" else events)
             if how == "late":
                 late[call.role].add(place)
             if how in ("store", ""):
                 store(call.role, place + 1)
             else:
                 assert place < LARGEST - 1
-    assert stored == passed  # so in order, each once
+    assert stored == expected  # so in order, each once
+    assert counted == {role: len(events) for role, events in expected.items()}
     assert not any(held.values())
 
 
@@ -136,13 +178,16 @@ def test_each_record_is_stored_once_and_in_order(program: list[Any], taken: list
 
 
 def ways(program: list[Any]) -> list[str]:
-    """How each call records, and what only stores: ``flush3``, ahead of it ``settle0`` for each record in two parts."""
+    """How each call records, and what only stores: ``flush3``, ahead of it ``settle0`` for a record in two parts."""
     found = []
     for call in batched(parts_of(program)):
         if isinstance(call, Mark):
             found.append(call.how.removeprefix("_") or "alone")
+        elif isinstance(call, First):
+            found.append(f"first{call.top.how[-1]}")
         else:
-            found += [f"settle{place}" for place in call.late] + [f"flush{call.records}"] * bool(call.records)
+            found += [f"settle{call.late.how[-1]}"] if call.late else []
+            found += [f"flush{call.records}"] * bool(call.records)
     return found
 
 
@@ -154,17 +199,15 @@ def gemm(*behind: Any, ahead: int = 1, inner: int = 0) -> list[Any]:
 
 LOOP_ENDS = {
     "what a loop leaves is stored with what follows": (
-        gemm(Call(0), Call(0)),
-        ["late0", "held1", "settle0", "flush2", "late0", "settle0", "held1", "store3"],
+        gemm(Call(0), Call(0)), ["first0", "late0", "held1", "settle0", "flush2", "held0", "held1", "store3"],
     ),
-    "or by itself": (gemm(), ["late0", "held1", "settle0", "flush2", "late0", "settle0", "flush1"]),
+    "or by itself": (gemm(), ["first0", "late0", "held1", "settle0", "flush2", "alone"]),
     "and ahead of a border": (
-        gemm(Piece(False, [Call(0)])),
-        ["late0", "held1", "settle0", "flush2", "late0", "settle0", "flush1", "alone"],
+        gemm(Piece(False, [Call(0)])), ["first0", "late0", "held1", "settle0", "flush2", "alone", "alone"],
     ),
-    "two": (
+    "one is held until the next GEMM runs": (
         gemm(Call(0), ahead=2, inner=1),
-        ["held0", "late1", "held2", "settle1", "flush3", "held0", "late1", "settle1", "store3"],
+        ["held0", "first1", "late1", "held2", "settle1", "flush3", "held0", "held1", "store3"],
     ),
     "too many to be held until the GEMM runs": (
         gemm(ahead=4, inner=2), ["held0", "held1", "held2", "store4", "held0", "held1", "held2", "store4"],
@@ -172,14 +215,14 @@ LOOP_ENDS = {
     "too few ahead of the loop": (gemm(ahead=0), ["held0", "store2"]),
     "one loop behind the other": (
         gemm(*gemm()),
-        ["late0", "held1", "settle0", "flush2", "late0", "settle0", "flush1",
-         "late0", "held1", "settle0", "flush2", "late0", "settle0", "flush1"],
+        ["first0", "late0", "held1", "settle0", "flush2", "alone",
+         "first0", "late0", "held1", "settle0", "flush2", "alone"],
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("program", "expected"), LOOP_ENDS.values(), ids=LOOP_ENDS)
-def test_records_of_a_loop_s_end_wait_for_the_next_gemm(program: list[Any], expected: list[str]) -> None:
+def test_records_of_a_loop_are_stored_while_its_gemm_runs(program: list[Any], expected: list[str]) -> None:
     assert ways(program) == expected
     for turns in range(4):
         check(program, [turns] * 3)
@@ -208,7 +251,7 @@ def test_a_gemm_runs_ahead_of_the_next_call(name: str, level: str, monkeypatch: 
     )
     shadows = []
 
-    def noted(parts: list[Mark | Border]) -> list[Mark | Flush]:
+    def noted(parts: list[Mark | Border]) -> list[Mark | Flush | First]:
         marks = [part for part in parts if isinstance(part, Mark)]
         for at, mark in enumerate(marks):
             if mark.shadow is not None:

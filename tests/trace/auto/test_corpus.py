@@ -13,13 +13,14 @@ import pytest
 from tileops.trace.auto.block import control_words
 from tileops.trace.auto.operations import LEVELS
 from tileops.trace.auto.rewrite import Instrumented, instrument
+from tileops.trace.auto.syntax import parse
 from tileops.trace.decode import decode_lines
 from tileops.trace.lowering import device_source
 from tileops.trace.sites import BEGIN, SiteTable
 
 from . import corpus
 from .kernels import ELSEWHERE, KERNELS
-from .running import recorded, slots
+from .running import events, recorded, recorders, slots
 
 ADDED = re.compile(
     r"\s*(tileops_\w+\(.*\);|const (dim3|bool|unsigned long long) tileops_\w+ = .*;|// tileops\.trace .*)\n"
@@ -61,9 +62,12 @@ def test_what_it_would_record_is_a_sound_timeline(name: str, arch: str, version:
     assert timeline.dropped == 0
     assert timeline.never_fired == ()
     begun: Counter[str] = Counter()
+    elected = recorders(made.source, parse(made.source))
     for role, group in enumerate(made.table.groups):
-        for site, _ in recorded(made.source, role, group.lead):
-            begun.update(made.table.ranges[r].name for kind, r in made.table.sites[site] if kind == BEGIN)
+        happened = [event for site, _ in recorded(made.source, role, group.lead) for event in made.table.sites[site]]
+        begun.update(made.table.ranges[r].name for kind, r in happened if kind == BEGIN)
+        number, thread, _ = elected[role]
+        assert events(made.source, thread, number) == len(happened)  # what a row that is full has lost is told by this
     assert Counter(row.name for row in timeline.slices) == begun
     assert not timeline.slices["cut"].any()
     for role in range(len(timeline.groups)):

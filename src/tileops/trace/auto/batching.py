@@ -3,11 +3,14 @@
 A store makes the clock read behind it wait (see :mod:`tileops.trace.batches`), so of calls that always run one after
 the other only every fourth stores. In a loop there is a better place than its end: while an asynchronous GEMM runs, its
 warpgroup has nothing to do but to wait for it, whereas at the loop's end the tensor cores wait for the warpgroup. So
-the records of such a loop's end are held back until the next iteration's GEMM runs.
+the records of such a loop are stored while its GEMMs run, those of an iteration's end in the next iteration.
 
-A record at a loop's end has one of two sites, since the last iteration begins nothing. ptxas 13.0 chooses it in uniform
-registers, and moves the clock there and back to add it. Held back, such a record keeps its clock and its site apart
-until it is stored. All this was seen in the machine code of a GEMM for sm_90a; what it gains has not been measured.
+Such a loop's first begin is recorded with the last end of the iteration before, at the loop's top. ptxas 13.0 moves
+nothing ahead across a clock read: with one at the loop's end, the work of finding the next barrier came between two
+GEMMs. Nor may the loop's body choose between sites, or nvcc 13.0 no longer unrolls that loop. So a record of its top has
+its clock apart from its site, which is told ahead of the loop, and from then on where the record is put together. Of a
+4096³ GEMM with 128 threads on an H200, traced over untraced at level ``"roles"``: 1.095 with a choice at the loop's end,
+1.051 where such a loop was unrolled by force, 1.033 with the record at its top.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ class Mark:
         events: what it says happened, as (kind, number of the range).
         payload: a C++ expression, or nothing.
         condition: where it holds, ``more`` has happened as well.
+        again: of a call with a condition, which ends a loop's body: what stands at the body's top in its place where
+            the loop's records are stored in a GEMM's shadow.
+        entered: of such a one: the call ahead of the loop. In the first iteration it stands for that.
         shadow: the offset of a line ahead of the role's next call at which an asynchronous GEMM has begun to run, where
             there is one.
         how: ``""``, ``"_held0"`` and so on, ``"_late0"`` and so on, or ``"_store2"`` and so on.
@@ -42,6 +48,8 @@ class Mark:
     payload: str = ""
     condition: str = ""
     more: list[tuple[str, int]] = field(default_factory=list)
+    again: Mark | None = None
+    entered: Mark | None = None
     shadow: int | None = None
     how: str = ""
 
@@ -67,30 +75,47 @@ class Flush:
         at: the offset of the line that it is put ahead of.
         role: whose records.
         records: how many; 0 if they stay where they are.
-        late: places of records whose clock was kept apart from their site. They are put together first.
+        late: the call whose record's clock was kept apart from its site. They are put together first.
     """
 
     at: int
     role: int
     records: int = 0
-    late: tuple[int, ...] = ()
+    late: Mark | None = None
 
 
-def batched(parts: Sequence[Mark | Border]) -> list[Mark | Flush]:
+@dataclass(eq=False)
+class First:
+    """Says ahead of a loop what the first of the records of its top is.
+
+    Attributes:
+        at: the offset of the line that it is put ahead of.
+        role: whose records.
+        top: the call at the loop's top.
+        events: what the first of its records says happened.
+    """
+
+    at: int
+    role: int
+    top: Mark
+    events: list[tuple[str, int]]
+
+
+def batched(parts: Sequence[Mark | Border]) -> list[Mark | Flush | First]:
     """Decides for each call how it records.
 
     Args:
         parts: a kernel's calls in the order of its source, with the borders between them.
 
     Returns:
-        The calls with their ``how``, in the same order, and the ones that only store.
+        The calls with their ``how``, in the same order, and the ones that record nothing themselves.
     """
     return _Batcher(parts).made
 
 
 class _Batcher:
     def __init__(self, parts: Sequence[Mark | Border]):
-        self.made: list[Mark | Flush] = []
+        self.made: list[Mark | Flush | First] = []
         self._runs: dict[int, list[Mark]] = {}  # of each role: its calls since the last border
         self._carried: dict[int, Flush] = {}  # of each role: what it holds since it left a loop
         at = 0
@@ -101,39 +126,58 @@ class _Batcher:
                 self._runs.setdefault(part.role, []).append(part)
             else:
                 body = _straight(parts, at) if part.kind == ENTER else []
-                if not self._loop(body, parts[at + 1 + len(body)] if body else part):
-                    self._close_all()
-                else:
+                if body and self._loop(body, parts[at + 1 + len(body) : at + 3 + len(body)]):
                     at += 1 + len(body)
+                else:
+                    self._close_all()
             at += 1
         self._close_all()
-        self.made = [one for one in self.made if isinstance(one, Mark) or one.records or one.late]
+        self.made = [one for one in self.made if not isinstance(one, Flush) or one.records or one.late]
 
-    def _loop(self, body: list[Mark], leave: Mark | Border) -> bool:
-        """Takes a loop whose records are stored in a GEMM's shadow, if it is such a loop."""
-        ends = _ends(body)
-        if not ends:
-            return False
-        role, held = body[0].role, len(body) - 1 - ends[-1]
+    def _loop(self, body: list[Mark], behind: Sequence[Mark | Border]) -> bool:
+        """Takes a loop whose records are stored in a GEMM's shadow, if it is such a loop.
+
+        Args:
+            body: its calls.
+            behind: its end, and what follows that.
+        """
+        role, last, leave = body[0].role, body[-1], behind[0]
         ahead = self._runs.get(role, [])
-        if len(ahead) < held:
+        top = last.again
+        if top is not None:
+            if not ahead or ahead[-1] is not top.entered:
+                return False
+            body, ahead = [top, *body[:-1]], ahead[:-1]
+        ends = _ends(body)
+        held = len(body) - 1 - ends[-1] if ends else 0
+        if not ends or len(ahead) < held:
             return False
-        rest = body[ends[-1] + 1 :]
-        late = tuple(place for place, mark in enumerate(rest) if mark.condition)
+        if top is not None:
+            assert top.entered is not None
+            self.made[self.made.index(top.entered)] = First(top.entered.at, role, top, top.entered.events)
         self._runs[role] = ahead[: len(ahead) - held]
         self._close_all()
-        _hold(ahead[len(ahead) - held :], 0, late)
+        _hold(ahead[len(ahead) - held :], 0)
         first = 0
         for end in ends:
-            self._batch(body[first : end + 1], *((held, late) if first == 0 else (0, ())))
+            self._batch(body[first : end + 1], *((held, top) if first == 0 else (0, None)))
             first = end + 1
-        _hold(rest, 0, late)
+        rest = body[first:]
+        _hold(rest, 0)
         left = Flush(leave.at, role, held)
-        self.made += [*rest, Flush(leave.at, role, late=late), left]
+        self.made += [*rest, left]
         self._carried[role] = left
+        if top is not None:
+            follows = behind[1] if len(behind) > 1 else None
+            if isinstance(follows, Mark) and (follows.at, follows.role) == (leave.at, role):
+                follows.events = [*last.events, *follows.events]
+            else:
+                ended = Mark(leave.at, role, last.events)
+                self.made.append(ended)
+                self._runs[role] = [ended]
         return True
 
-    def _batch(self, batch: list[Mark], held: int, late: tuple[int, ...]) -> None:
+    def _batch(self, batch: list[Mark], held: int, late: Mark | None) -> None:
         """Has some calls' records and the ``held`` ones ahead of them stored together."""
         last, records = batch[-1], held + len(batch)
         if last.shadow is None:
@@ -163,9 +207,9 @@ class _Batcher:
             held = 0
 
 
-def _hold(marks: list[Mark], held: int, late: tuple[int, ...] = ()) -> None:
+def _hold(marks: list[Mark], held: int) -> None:
     for place, mark in enumerate(marks, held):
-        mark.how = f"_{'late' if place in late else 'held'}{place}"
+        mark.how = f"_{'late' if mark.entered else 'held'}{place}"
 
 
 def _store(marks: list[Mark], held: int) -> None:
@@ -204,7 +248,7 @@ def _ends(body: list[Mark]) -> list[int]:
             most = LARGEST if mark.shadow is None else _HELD
             ways: list[tuple[tuple[int, int], list[int]]] = [((0, 0), [])] if at + 1 + held <= most else []
             ways += [one for one in found[max(at - most, 0) : at] if one is not None]
-            if not ways:
+            if not ways or mark.entered:  # its site is not known yet where it stands
                 found.append(None)
                 continue
             (outside, count), ends = min(ways, key=lambda way: way[0])
@@ -213,4 +257,4 @@ def _ends(body: list[Mark]) -> list[int]:
         if whole is not None and (best is None or whole[0] < best[0]):
             best = whole
     assert best is not None  # the last call can always end a batch
-    return [] if best[1][-1] == len(body) - 1 else best[1]
+    return [] if best[1][-1] == len(body) - 1 and body[-1].shadow is None else best[1]

@@ -17,7 +17,7 @@ from ..lowering import device_source
 from ..sites import BEGIN, END, Edge, Group, Range, SiteTable, table_comment
 from ..slots import MAX_SITES, WORD_BYTES, layout
 from . import barriers
-from .batching import BREAK, ENTER, LEAVE, Border, Flush, Mark, batched
+from .batching import BREAK, ENTER, LEAVE, Border, First, Flush, Mark, batched
 from .mixed import OPEN, beside, is_mark, markers_of
 from .operations import (
     ARRIVE,
@@ -276,14 +276,21 @@ class _Rewriter:
             role = self._role[self._number[first]]
             begin = re.sub(rf"\b{variable}\b", statement.loop.first, self._payload(first))
             self._add(statement.start, role, (BEGIN, self._number[first]), begin)
+            entered = self._parts[-1]
             self._border(ENTER, statement.start)
             self._place(node.body, first, last, f"{variable} < {int(counted[2]) - 1}", f"(int)({first.loop} + 1)")
+            carried = self._parts[-1]
+            assert isinstance(entered, Mark)
+            assert isinstance(carried, Mark)
+            if entered.payload == begin:
+                events = [*carried.events, *carried.more]
+                carried.again = Mark(first.start, role, events, self._payload(first), entered=entered)
         self._border(LEAVE, statement.end)
 
     # Writing ---------------------------------------------------------------------------------------------------------
 
     def _sites(
-        self, calls: list[Mark | Flush]
+        self, calls: list[Mark | Flush | First]
     ) -> tuple[list[tuple[tuple[str, int], ...]], list[tuple[int, str]], list[int]]:
         """The table's sites, the lines to put in, and how many records are stored at each site.
 
@@ -294,21 +301,32 @@ class _Rewriter:
         stored: list[int] = [*self._markers.stored] or [1] * len(sites)
         for at, role in enumerate(self._roles):
             own: list[tuple[list[tuple[str, int]], int]] = []
+            late: dict[Mark, int] = {}  # sites that are told apart from their records
+            recorder = self._recorder(at)
             for mark in _in_order(call for call in calls if call.role == at):
+                number = len(sites) + len(own)
+                if isinstance(mark, First):
+                    own.append((mark.events, 0))
+                    more = len(mark.events) - len(mark.top.events)
+                    lines.append((mark.at, f"tileops_first{mark.top.how[-1]}({recorder}, {number}, {more});"))
+                    continue
                 if isinstance(mark, Flush):
-                    recorder = self._recorder(at)
-                    lines += [(mark.at, f"tileops_settle{place}({recorder});") for place in mark.late]
+                    if mark.late is not None:
+                        settle = f"tileops_settle{mark.late.how[-1]}({recorder}, {late[mark.late]});"
+                        lines.append((mark.at, settle))
                     lines += [(mark.at, f"tileops_flush{mark.records}({recorder});")] if mark.records else []
                     continue
                 count = 0 if mark.how.startswith(("_held", "_late")) else int(mark.how[-1]) if mark.how else 1
-                number = len(sites) + len(own)
                 site, events = str(number), str(len(mark.events))
                 own.append((mark.events, count))
                 if mark.condition:
                     own.append(([*mark.events, *mark.more], count))
                     site = f"({mark.condition} ? {number + 1} : {site})"
                     events = f"({mark.condition} ? {len(own[-1][0])} : {events})"
-                arguments = [str(self._recorder(at)), site, events, *([mark.payload] if mark.payload else [])]
+                arguments = [str(recorder), site, events, *([mark.payload] if mark.payload else [])]
+                if mark.entered:
+                    late[mark] = number
+                    del arguments[1]
                 suffix = "_i32" if mark.payload else ""
                 lines.append((mark.at, f"tileops_mark{mark.how}{suffix}({', '.join(arguments)});"))
             for copy in range(len(role.names)):
@@ -416,7 +434,7 @@ def _wait_name(wait: Operation, behind: list[Node], ended_by: set[Operation]) ->
     return f"wait {author_s(barrier)}"
 
 
-def _in_order(calls: Iterable[Mark | Flush]) -> Iterator[Mark | Flush]:
+def _in_order(calls: Iterable[Mark | Flush | First]) -> Iterator[Mark | Flush | First]:
     """A role's calls, which are decided on in an order that has to be the source's: records would be lost in another.
 
     Raises:

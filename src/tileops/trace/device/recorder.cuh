@@ -124,29 +124,41 @@ struct Recorder {
     shared += events - kRecords;
   }
 
+  // Says what the first of a loop's records that are kept with hold_late() is, and how many events that has beyond
+  // those of the others.
+  template <int kAt>
+  __device__ __forceinline__ void first(u32 site, int more) {
+    late[kAt] = (site << 16) + first_site;
+    shared += more;
+  }
+
   // Keeps the clock alone as the kAt-th of the next batch, for settle() to put the site in.
   template <int kAt>
-  __device__ __forceinline__ void hold_late(u32 site, u32 events, u32 payload = 0) {
+  __device__ __forceinline__ void hold_late(u32 events, u32 payload = 0) {
     held[kAt] = clock_now();
-    late[kAt] = (site << 16) + first_site;
     payloads[kAt] = payload;
     shared += events;
   }
 
+  // Puts a record together; the next one that is kept in its place is of site `next`. That is set in the same statement:
+  // as the constant that it is, it made nvcc take a loop's first iteration out of the loop, and leave it rolled.
   template <int kAt>
-  __device__ __forceinline__ void settle() {
+  __device__ __forceinline__ void settle(u32 next) {
     u64 record;
+    u32 site;
     asm volatile(
         "{\n\t"
         ".reg .b32 low, high;\n\t"
-        "mov.b64 {low, high}, %1;\n\t"
-        "add.u32 high, high, %2;\n\t"
+        "mov.b64 {low, high}, %2;\n\t"
+        "add.u32 high, high, %3;\n\t"
         "mov.b64 %0, {low, high};\n\t"
+        "mov.u32 %1, %4;\n\t"
         "}"
-        : "=l"(record)
-        : "l"(held[kAt]), "r"(late[kAt])
+        : "=l"(record), "=r"(site)
+        : "l"(held[kAt]), "r"(late[kAt]), "r"((next << 16) + first_site)
         : "memory");
     held[kAt] = record;
+    late[kAt] = site;
   }
 
   // Stores kRecords that were held.
@@ -350,12 +362,15 @@ struct Recorder {
 #define tileops_flush1(group) tileops_recorder_##group.flush<1>()
 #define tileops_flush2(group) tileops_recorder_##group.flush<2>()
 #define tileops_flush3(group) tileops_recorder_##group.flush<3>()
+#define tileops_first0(group, ...) tileops_recorder_##group.first<0>(__VA_ARGS__)
 #define tileops_mark_late0(group, ...) tileops_recorder_##group.hold_late<0>(__VA_ARGS__)
-#define tileops_mark_late0_i32(group, site, events, ...) tileops_mark_late0(group, site, events, tileops_i32(__VA_ARGS__))
-#define tileops_settle0(group) tileops_recorder_##group.settle<0>()
+#define tileops_mark_late0_i32(group, events, ...) tileops_mark_late0(group, events, tileops_i32(__VA_ARGS__))
+#define tileops_settle0(group, next) tileops_recorder_##group.settle<0>(next)
+#define tileops_first1(group, ...) tileops_recorder_##group.first<1>(__VA_ARGS__)
 #define tileops_mark_late1(group, ...) tileops_recorder_##group.hold_late<1>(__VA_ARGS__)
-#define tileops_mark_late1_i32(group, site, events, ...) tileops_mark_late1(group, site, events, tileops_i32(__VA_ARGS__))
-#define tileops_settle1(group) tileops_recorder_##group.settle<1>()
+#define tileops_mark_late1_i32(group, events, ...) tileops_mark_late1(group, events, tileops_i32(__VA_ARGS__))
+#define tileops_settle1(group, next) tileops_recorder_##group.settle<1>(next)
+#define tileops_first2(group, ...) tileops_recorder_##group.first<2>(__VA_ARGS__)
 #define tileops_mark_late2(group, ...) tileops_recorder_##group.hold_late<2>(__VA_ARGS__)
-#define tileops_mark_late2_i32(group, site, events, ...) tileops_mark_late2(group, site, events, tileops_i32(__VA_ARGS__))
-#define tileops_settle2(group) tileops_recorder_##group.settle<2>()
+#define tileops_mark_late2_i32(group, events, ...) tileops_mark_late2(group, events, tileops_i32(__VA_ARGS__))
+#define tileops_settle2(group, next) tileops_recorder_##group.settle<2>(next)
