@@ -101,6 +101,3 @@ def test_a_picture_is_saved(browser: Any, tmp_path: Path) -> None:
     begin = (tmp_path / "out.png").read_bytes()[:20]
     assert begin[:8] == b"\x89PNG\r\n\x1a\n"
     assert 1000 < int.from_bytes(begin[16:20], "big") <= 1400
-    with pytest.raises(ValueError, match="9999"):
-        pictures.save(browser, f"{address}#cta=9999", [], tmp_path / "none.png", 700)
-    assert not (tmp_path / "none.png").exists()
