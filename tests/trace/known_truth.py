@@ -267,6 +267,7 @@ RULES = (
 )  # fmt: skip
 MINIMUM = 0.05
 LONG = 0.1  # for what is normal in part: prologue, epilogue, and what a loop does between its computations
+NEGLIGIBLE = 0.01  # part of the CTAs' time that the records of short ranges take
 # A win this far above the minimum is there, one this far below it is not; between them nothing is claimed.
 THERE, NOT_THERE = 1.3, 0.6
 
@@ -279,6 +280,7 @@ class Case:
     timeline: Timeline
     there: frozenset[str]
     not_there: frozenset[str]
+    ran: Ran
 
 
 def healthy(random: np.random.Generator) -> Kernel:
@@ -356,7 +358,7 @@ def case(rule: str, seed: int) -> Case:
     wins = true_wins(kernel, ran)
     there = {name for name, (win, least) in wins.items() if win >= THERE * least}
     not_there = {name for name, (win, least) in wins.items() if win <= NOT_THERE * least}
-    return Case(kernel, timeline(kernel, ran), frozenset(there), frozenset(not_there))
+    return Case(kernel, timeline(kernel, ran), frozenset(there), frozenset(not_there), ran)
 
 
 def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
@@ -416,11 +418,49 @@ def true_wins(kernel: Kernel, ran: Ran) -> dict[str, tuple[float, float]]:
         kernel.latency + kernel.issue if kernel.alone else np.inf,
         kernel.compute * kernel.apart if kernel.apart is not None else np.inf,
     )
-    wins["too-short-to-measure"] = (2 * PROBE["plain"] / max(shortest, 1), 1.0)
+    # Ranges whose records take next to nothing are left out.
+    records = 2 * PROBE["plain"]
+    part = records * kernel.iterations * (kernel.consumers if not single else 1) / cycles / NEGLIGIBLE
+    wins["too-short-to-measure"] = (min(records / max(shortest, 1), part), 1.0)
     wins["disturbed"] = (abs(kernel.ratio - 1), 0.05)
     if kernel.dropped == 0 or kernel.dropped > 0.1:
         wins["dropped-events"] = (kernel.dropped, 0.1)
     return wins
+
+
+def real_win(kernel: Kernel, ran: Ran, rule: str) -> float | None:
+    """What the kernel wins, as a share of its span, if a rule's fault alone is removed as well as can be.
+
+    It is what a finding's bound is held against: all that is waited for, not what overlap alone would win. None of
+    rules about the recording.
+    """
+    slots = kernel.sms * kernel.resident
+    if rule == "no-overlap" and kernel.alone:
+        without = replace(kernel, latency=0.0, issue=0.0)
+    elif rule in ("consumer-starved", "no-overlap"):  # all is loaded ahead; what the first load takes stays
+        without = replace(kernel, issue=1.0, ring=kernel.iterations, built=kernel.iterations)
+    elif rule == "shallow-pipeline":
+        without = replace(kernel, ring=kernel.built)
+    elif rule == "producer-held-back":
+        without = replace(kernel, between=0.0, tiny=0.0)
+    elif rule in ("long-prologue", "long-epilogue"):
+        without = replace(kernel, **{rule.removeprefix("long-"): 0.0})
+    elif rule == "dominating-lane" and kernel.apart is not None:
+        without = replace(kernel, compute=kernel.compute * (1 + kernel.apart) / 2, apart=1.0)
+    elif rule == "dominating-lane":
+        without = replace(kernel, compute=kernel.compute * (1 + kernel.second) / 2, second=1.0)
+    elif rule == "slow-outliers":
+        without = replace(kernel, outliers=0.0)
+    elif rule == "sm-imbalance":
+        without = replace(kernel, slower=1.0)
+    elif rule == "cta-imbalance":
+        return 1 - _even_span(kernel, ran) / ran.span
+    elif rule == "tail-wave":  # the same work in as many CTAs as fill the waves
+        full = -(-kernel.ctas // slots) * slots
+        return 1 - run(replace(kernel, ctas=full)).span * kernel.ctas / full / ran.span
+    else:
+        return None
+    return 1 - run(without).span / ran.span
 
 
 def _even_span(kernel: Kernel, ran: Ran) -> float:

@@ -91,10 +91,14 @@ def launch(facts: Facts) -> Iterator[Finding]:
         idle = sms - len(load)
         last = float(np.sort(ctas["begin_ns"])[(waves - 1) * slots])
         what = f"{len(ctas):,} CTAs on {sms} SMs are {len(ctas) / slots:.2f} waves"
+        # A CTA that has an SM to itself may be no faster than one that shares it: an SM that holds fewer CTAs than it
+        # could is then lost in part.
+        unused = 1 - float(took.sum()) / (slots * span)
+        shared = f", and {unused:.0%} of the places for CTAs on them" if slots > sms else ""
         yield facts.finding(
             "tail-wave",
-            seen=f"{what}: {lost:.0%} of the SMs' time is lost" + (f", {idle} SMs ran none" if idle else ""),
-            win=tail,
+            seen=f"{what}: {lost:.0%} of the SMs' time is lost{shared}" + (f", {idle} SMs ran none" if idle else ""),
+            win=min(unfilled, unused),
             groups=groups,
             next="choose tiles whose number fills whole waves, split the sum (split-K, stream-K), or keep CTAs and "
             "hand them tiles",
@@ -113,10 +117,14 @@ def launch(facts: Facts) -> Iterator[Finding]:
     if between >= _OF_SMS and between > by_chance:
         mean = {int(sm): float(took[ctas["sm"] == sm].mean()) for sm in np.unique(ctas["sm"])}
         slow = sorted(mean, key=mean.__getitem__, reverse=True)[:NAMED]
+        # If all SMs were as fast as the fastest, instead of sharing the work better.
+        each = np.array([mean[sm] for sm in ctas["sm"].tolist()])
+        fastest = float((took * min(mean.values()) / np.maximum(each, 1)).sum())
+        win = 1 - fastest / (slots * span) - unfilled
         yield facts.finding(
             "sm-imbalance",
             seen=f"{seen}, and {between:.0%} of that lies between SMs; slowest are {', '.join(map(str, slow))}",
-            win=uneven,
+            win=win,
             groups=groups,
             next="see whether these SMs run at a lower clock or farther from the data they read; hand tiles to CTAs as "
             "they get free",

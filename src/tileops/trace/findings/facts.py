@@ -34,11 +34,13 @@ class Waited:
 
     Attributes:
         share: of the CTAs' time.
+        whole: the same with all that the waits take, of those too that had nothing to wait for.
         often: the part of the iterations in which it waited.
         of_cta: (CTAs,) cycles in each CTA, by position in ``timeline.ctas``.
     """
 
     share: float
+    whole: float
     often: float
     of_cta: np.ndarray
 
@@ -171,11 +173,12 @@ class Facts:
         """How long a range waited in the steady state."""
         slices, ctas = self.timeline.slices, self.timeline.ctas
         positions = self.steady_slices(number)
-        excess = np.maximum(slices.codes("duration").take(positions) - SATISFIED, 0)
+        took = slices.codes("duration").take(positions)
+        excess = np.maximum(took - SATISFIED, 0)
         line = np.searchsorted(ctas.codes("cta"), slices.codes("cta").take(positions))
         of_cta = np.bincount(line, excess, minlength=len(ctas))
-        share = float(excess.sum()) / self.cycles if self.cycles > 0 else 0.0
-        return Waited(share, float((excess > 0).mean()) if len(excess) else 0.0, of_cta)
+        share, whole = (float(part.sum()) / self.cycles if self.cycles > 0 else 0.0 for part in (excess, took))
+        return Waited(share, whole, float((excess > 0).mean()) if len(excess) else 0.0, of_cta)
 
     def worst(self, of_cta: np.ndarray) -> tuple[int, ...]:
         """The CTAs with the largest share of their time, the worst one first; none where all are alike."""

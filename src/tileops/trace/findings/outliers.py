@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator
 
@@ -50,23 +51,51 @@ def outliers(facts: Facts) -> Iterator[Finding]:
     line = np.searchsorted(ctas.codes("cta"), slices.codes("cta").take(positions))
     slow_middle = float(np.median(took))
     part = len(positions) / int(facts.summary.ranges["count"][number])
+    of_cta = np.bincount(line, took - middle, minlength=len(ctas))
     yield facts.finding(
         "slow-outliers",
         seen=f"{' / '.join(facts.names[number])} takes {middle:,.0f} cycles, but {slow_middle:,.0f} in {part:.1%} of "
         f"its occurrences, which is {win:.0%} of the CTAs' time",
-        win=win,
+        win=max(win, _of_the_launch(facts, of_cta)),
         groups={facts.group_of(number)},
         next="look at these occurrences: misses in L2 or the TLB, another kernel on the GPU, a clock that changed",
         figures={
+            "lost": win,
             "median": middle,
             "slow_median": slow_middle,
             "slow_part": part,
             "longest": float(took.max()),
         },
         ranges=(facts.names[number],),
-        ctas=facts.worst(np.bincount(line, took - middle, minlength=len(ctas))),
+        ctas=facts.worst(of_cta),
         span_ns=_span(slices[positions]),
     )
+
+
+def _of_the_launch(facts: Facts, of_cta: np.ndarray) -> float:
+    """What the launch would win without so many cycles in each CTA, as a share of its span; 0 where that is not known.
+
+    A kernel waits for its slowest CTA: outliers that meet in one cost more than their share of all CTAs' time.
+    """
+    ctas = facts.timeline.ctas
+    begin, end, cycles = (ctas.codes(name) for name in ("begin_ns", "end_ns", "cycles"))
+    if not facts.whole_launch or facts.timeline.meta.get("target") == "c" or not facts.summary.span_ns > 0:
+        return 0.0
+    order = np.argsort(begin, kind="stable")
+    took = (end - begin)[order]
+    without = took * (1 - of_cta / np.maximum(cycles, 1))[order]
+    load = facts.summary.load
+    slots = len(load) * int(load["resident"].max())
+    before, after = (_span_on(slots, each) for each in (took, without))
+    return 1 - after / before if before > 0 else 0.0
+
+
+def _span_on(slots: int, took: np.ndarray) -> float:
+    """The span of CTAs that begin in this order, each where one ends first."""
+    free = [0.0] * slots
+    for each in took.tolist():
+        heapq.heapreplace(free, free[0] + each)
+    return max(free)
 
 
 def _span(chosen: Table) -> tuple[float, float] | None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..statistics.lanes import stretches
-from .facts import Edge, Facts, Waited
+from .facts import Edge, Facts
 from .finding import Finding
 from .rates import flop_a_cycle
-from .roles import COMPUTE, LOAD, WAIT
+from .roles import COMPUTE, LOAD, WAIT, has_word
 
+STARVED, NO_OVERLAP, SHALLOW = "consumer-starved", "no-overlap", "shallow-pipeline"
+# The rules whose win is what a consumer waits.
+_WAITED = (STARVED, NO_OVERLAP, SHALLOW)
 # A consumer that waits in fewer of its iterations has slow outliers, not a slow producer.
 _OFTEN = 0.25
 # Less of the consumer's computing with something in flight is no overlap: a stage may be given back, and its next load
@@ -29,45 +32,82 @@ _HELD_BACK = 0.25
 _LEAST_OTHER = 0.1
 
 
+# Ranges of these words wait for the group's other threads: for what they load, where the group loads by itself.
+_BARRIERS = frozenset({"barrier", "sync"})
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A finding, the edge that it was made of, and which of the edge's destinations it names."""
+
+    finding: Finding
+    edge: Edge
+    at: int
+
+
 def pipeline(facts: Facts) -> Iterator[Finding]:
-    """Findings about each forward edge, and about groups that load and compute by themselves."""
+    """Findings about edges, one a rule for those between the same groups, and about groups that load and compute."""
+    alike: dict[tuple[str, str, frozenset[str]], list[_Made]] = {}
     for edge in facts.edges:
-        groups = {facts.group_of(number) for number in (edge.src, *edge.dst)}
+        groups = _groups(facts, edge)
         if facts.supported(groups):
-            yield from _of_edge(facts, edge, groups)
-    tied = {facts.group_of(number) for edge in facts.edges for number in (edge.src, *edge.dst)}
+            for made in _of_edge(facts, edge):
+                alike.setdefault((made.finding.rule, facts.group_of(edge.src), groups), []).append(made)
+    for same in alike.values():
+        yield _joined(facts, same)
+    tied = {group for edge in facts.edges for group in _groups(facts, edge)}
     for group in facts.timeline.groups:
         if group not in tied and facts.supported({group}):
             yield from _one_after_the_other(facts, group)
 
 
-def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
+def _groups(facts: Facts, edge: Edge) -> frozenset[str]:
+    return frozenset(facts.group_of(number) for number in (edge.src, *edge.dst))
+
+
+def _joined(facts: Facts, same: list[_Made]) -> Finding:
+    """One finding of those that a rule made of several edges between the same groups, as one for each operand.
+
+    What a consumer waits for one and for the other is different time, and adds up. A producer that is held back, or a
+    computation that is slow, is the same one by each edge.
+    """
+    first = max(same, key=lambda made: made.finding.win)
+    rest = [made.edge for made in same if made is not first]
+    if not rest:
+        return first.finding
+    if first.finding.rule in _WAITED:
+        return _starved(facts, first.edge, first.at, rest)
+    also = (facts.names[number] for number in _waits_too(facts, first.edge.dst[first.at], rest))
+    return replace(first.finding, ranges=tuple(dict.fromkeys((*first.finding.ranges, *also))))
+
+
+def _waits_too(facts: Facts, dst: int, edges: Sequence[Edge]) -> list[int]:
+    """The destinations of other edges in the same group."""
+    return [number for edge in edges for number in edge.dst if facts.group_of(number) == facts.group_of(dst)]
+
+
+def _of_edge(facts: Facts, edge: Edge) -> Iterator[_Made]:
     waits = [facts.waited(number) for number in edge.dst]
     # Of several consumers the one that waits least is the limit: the others wait for the stages that it holds, too.
     at = int(np.argmin([waited.share for waited in waits]))
-    waited, dst = waits[at], edge.dst[at]
+    waited, dst, groups = waits[at], edge.dst[at], _groups(facts, edge)
     producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
-    rate = _rate(facts, consumer)
     if waited.share >= facts.minimum and waited.often >= _OFTEN:
-        found = _starved(facts, edge, at, waited, groups)
-        if rate is not None:
-            # A consumer that waits can still keep the tensor cores busy, with what it issued before. Three stages in
-            # place of four made the production GEMM's wait 25% of the time, and the kernel no slower (0.3%).
-            win = min(found.win, facts.steady_share[consumer] * (1 - rate))
-            found = replace(found, win=win, figures={**found.figures, "rate": rate})
+        found = _starved(facts, edge, at)
         if found.win >= facts.minimum:
-            yield found
+            yield _Made(found, edge, at)
         return
     held_back = facts.producer_waits(edge)
+    rate = _rate(facts, consumer)
     if rate is not None:
         win = facts.steady_share[consumer] * (1 - rate)
         if held_back >= _HELD_BACK and win >= max(facts.minimum, _LEAST_OTHER):
-            yield _slow(facts, edge, dst, groups, rate, win)
+            yield _Made(_slow(facts, edge, dst, groups, rate, win), edge, at)
         return
     other = _other_work(facts, dst)
     if held_back >= _HELD_BACK and other is not None and other >= max(facts.minimum, _LEAST_OTHER):
         named = [number for number in facts.of_group(producer) if number in facts.waits]
-        yield facts.finding(
+        finding = facts.finding(
             "producer-held-back",
             seen=f"{producer} waits {held_back:.0%} of the time for {consumer}, which spends {other:.0%} of it neither "
             "waiting nor computing" + (" as fast as it could" if facts.least_cycles else ""),
@@ -81,6 +121,7 @@ def _of_edge(facts: Facts, edge: Edge, groups: set[str]) -> Iterator[Finding]:
             figures={"producer_waits": held_back, "consumer_other": other},
             ranges=tuple(facts.names[number] for number in (*named, dst)),
         )
+        yield _Made(finding, edge, at)
 
 
 def _rate(facts: Facts, group: str) -> float | None:
@@ -100,7 +141,7 @@ def _rate(facts: Facts, group: str) -> float | None:
     return min(rate, 1.0) if math.isfinite(rate) else None
 
 
-def _slow(facts: Facts, edge: Edge, dst: int, groups: set[str], rate: float, win: float) -> Finding:
+def _slow(facts: Facts, edge: Edge, dst: int, groups: Collection[str], rate: float, win: float) -> Finding:
     """A consumer that computes more slowly than tensor cores can, and keeps its producer waiting."""
     producer, consumer, held_back = facts.group_of(edge.src), facts.group_of(dst), facts.producer_waits(edge)
     named = [number for number in facts.of_group(producer) if number in facts.waits]
@@ -118,20 +159,44 @@ def _slow(facts: Facts, edge: Edge, dst: int, groups: set[str], rate: float, win
     )
 
 
-def _starved(facts: Facts, edge: Edge, at: int, waited: Waited, groups: set[str]) -> Finding:
-    """The one of three findings that explains why a consumer waits."""
+def _starved(facts: Facts, edge: Edge, at: int, also: Sequence[Edge] = ()) -> Finding:
+    """The one of three findings that explains why a consumer waits, for an edge and ``also`` others like it.
+
+    Its win is all that the waits take in the steady state. With more loads in flight, all of that can go: what a wait
+    takes that has nothing to wait for is 45 to 110 cycles in recordings, too little is known of it to count on it, and
+    a consumer that need not wait computes faster, too, where others share its tensor cores.
+    """
     dst, handoffs = edge.dst[at], facts.summary.handoffs
     producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
+    waited_for = tuple(dict.fromkeys([dst, *_waits_too(facts, dst, also)]))
+    waits = [facts.waited(number) for number in waited_for]
+    share, whole = sum(waited.share for waited in waits), sum(waited.whole for waited in waits)
+    often = max(waited.often for waited in waits)
     deepest, built = (int(handoffs[column][edge.rows[at]]) for column in ("depth_max", "built"))
     covered, computing = _covered(facts, edge, at)
     held_back = facts.producer_waits(edge)
-    rule, win, by_name, more = "consumer-starved", waited.share, _by_name(facts, producer), ""
-    if covered < _NO_OVERLAP and deepest <= 1 and min(waited.share, computing) >= facts.minimum:
-        rule, win, by_name = "no-overlap", min(waited.share, computing), False
+    rule, win, by_name, more = STARVED, whole, _by_name(facts, producer), ""
+    figures = {
+        "waits": share,
+        "waits_in_all": whole,
+        "often": often,
+        "covered": covered,
+        "computes": computing,
+        "producer_waits": held_back,
+        "depth_max": deepest,
+        "built": built,
+    }
+    if covered < _NO_OVERLAP and deepest <= 1 and min(share, computing) >= facts.minimum:
+        rule, by_name = NO_OVERLAP, False
+        # A stage is loaded, waited for, computed and given back. With two of them that goes on twice at once.
+        figures["second_stage"] = second = min(whole, (whole + computing) / 2)
         more = f"; while it computes, {covered:.0%} of the time anything is in flight"
-        next_ = "give the pipeline a second stage, so that the next load runs while the consumer computes"
+        next_ = (
+            f"give the pipeline a second stage, so that the next load runs while the consumer computes: up to "
+            f"{second:.0%}, if loads take no less; and more of them while it still waits"
+        )
     elif built > 1 and deepest < built and held_back >= facts.minimum:
-        rule = "shallow-pipeline"
+        rule = SHALLOW
         more = (
             f"; of {built} hand-offs that the pipeline was built for, {deepest} are in flight at most, and {producer} "
         )
@@ -142,25 +207,23 @@ def _starved(facts: Facts, edge: Edge, at: int, waited: Waited, groups: set[str]
     else:
         by_name = False
         next_ = f"speed {producer} up: it does not wait, so it is the limit; fewer and larger loads, or share its work"
+    rate = _rate(facts, consumer)
+    more += f"; all that its waits take is {whole:.0%}"
+    if rate is not None:
+        more += f", and it computes at {rate:.0%} of the tensor cores' rate"
+        # A consumer that waits can still keep the tensor cores busy, with what it issued before. Three stages in
+        # place of four made the production GEMM's wait 25% of the time, and the kernel no slower (0.3%).
+        win, figures["rate"] = min(win, facts.steady_share[consumer] * (1 - rate)), rate
     return facts.finding(
         rule,
-        seen=f"{consumer} waits {waited.share:.0%} of the time for {producer}, in {waited.often:.0%} of its iterations"
-        + more,
+        seen=f"{consumer} waits {share:.0%} of the time for {producer}, in {often:.0%} of its iterations" + more,
         win=win,
         next=next_,
-        groups=groups,
+        groups=_groups(facts, edge),
         roles=(WAIT,) if by_name else (),
-        figures={
-            "waits": waited.share,
-            "often": waited.often,
-            "covered": covered,
-            "computes": computing,
-            "producer_waits": held_back,
-            "depth_max": deepest,
-            "built": built,
-        },
-        ranges=(facts.names[edge.src], facts.names[dst]),
-        ctas=facts.worst(waited.of_cta),
+        figures=figures,
+        ranges=tuple(facts.names[number] for number in (edge.src, *(other.src for other in also), *waited_for)),
+        ctas=facts.worst(np.sum([waited.of_cta for waited in waits], axis=0)),
     )
 
 
@@ -244,25 +307,35 @@ def _other_work(facts: Facts, dst: int) -> float | None:
 
 
 def _one_after_the_other(facts: Facts, group: str) -> Iterator[Finding]:
-    """No overlap between the loads and the computations of one thread, in a loop."""
+    """No overlap between the loads and the computations of one thread, in a loop.
+
+    What asynchronous loads, or another group's, remove at most is the loads, and all waits: those at barriers around
+    the loads, and those for the computation too, since the next one can be issued behind it. Unmodified GEMMs on an
+    H200 won more than the smaller one of loads and computations, and more than the loads.
+    """
     ranges, finished = facts.summary.ranges, int(facts.timeline.ctas["finished"].sum())
-    own = facts.of_group(group)
     if not finished or facts.cycles <= 0:
         return
-    shares = []
-    for chosen in (facts.loads, facts.computes):
-        loop = [number for number in own if number in chosen and ranges["count"][number] >= 2 * finished]
-        shares.append((loop, float(ranges["self"][loop].sum()) / facts.cycles))
-    (loads, load), (computes, compute) = shares
-    win = min(load, compute)
-    if win >= facts.minimum:
+    looped = [number for number in facts.of_group(group) if ranges["count"][number] >= 2 * finished]
+    barriers = {number for number in looped if has_word(facts.names[number][2], _BARRIERS)}
+    loads = [number for number in looped if number in facts.loads]
+    computes = [number for number in looped if number in facts.computes]
+    waits = [number for number in looped if number in facts.waits | barriers and number not in (*loads, *computes)]
+    load, compute, wait = (float(ranges["self"][part].sum()) / facts.cycles for part in (loads, computes, waits))
+    win, figures = load + wait, {"loads": load, "computes": compute, "waits": wait}
+    rate = _rate(facts, group)
+    if rate is not None:
+        win, figures["rate"] = min(win, facts.steady_share[group] * (1 - rate)), rate
+    if min(load, compute, win) >= facts.minimum:
+        what = ", one after the other" + (f", and waits for {wait:.0%}" if wait >= 0.005 else "")
+        what += "" if rate is None else f"; that is {rate:.0%} of the tensor cores' rate"
         yield facts.finding(
-            "no-overlap",
-            seen=f"{group} loads for {load:.0%} of the time and computes for {compute:.0%}, one after the other",
+            NO_OVERLAP,
+            seen=f"{group} loads for {load:.0%} of the time and computes for {compute:.0%}{what}",
             win=win,
             groups={group},
             roles=(LOAD, COMPUTE),
             next="load the next tile while this one is computed: asynchronous copies, or a group for loads alone",
-            figures={"loads": load, "computes": compute},
+            figures=figures,
             ranges=tuple(facts.names[number] for number in (*loads, *computes)),
         )
