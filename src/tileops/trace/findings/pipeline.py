@@ -30,8 +30,6 @@ _HELD_BACK = 0.25
 # at 0.998 to 1.011 of the tensor cores' rate, by what counts as steady at a loop's ends. Less than this is no finding,
 # whatever minimum is asked for: a part of the time that is well beyond both.
 _LEAST_OTHER = 0.1
-
-
 # Ranges of these words wait for the group's other threads: for what they load, where the group loads by itself.
 _BARRIERS = frozenset({"barrier", "sync"})
 
@@ -168,6 +166,7 @@ def _starved(facts: Facts, edge: Edge, at: int, also: Sequence[Edge] = ()) -> Fi
     """
     dst, handoffs = edge.dst[at], facts.summary.handoffs
     producer, consumer = facts.group_of(edge.src), facts.group_of(dst)
+    sources = [edge.src, *(other.src for other in also)]
     waited_for = tuple(dict.fromkeys([dst, *_waits_too(facts, dst, also)]))
     waits = [facts.waited(number) for number in waited_for]
     share, whole = sum(waited.share for waited in waits), sum(waited.whole for waited in waits)
@@ -222,7 +221,7 @@ def _starved(facts: Facts, edge: Edge, at: int, also: Sequence[Edge] = ()) -> Fi
         groups=_groups(facts, edge),
         roles=(WAIT,) if by_name else (),
         figures=figures,
-        ranges=tuple(facts.names[number] for number in (edge.src, *(other.src for other in also), *waited_for)),
+        ranges=tuple(dict.fromkeys(facts.names[number] for number in (*sources, *waited_for))),
         ctas=facts.worst(np.sum([waited.of_cta for waited in waits], axis=0)),
     )
 
