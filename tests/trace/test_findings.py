@@ -77,8 +77,8 @@ def test_each_fault_is_the_first_finding_and_a_good_build_has_none(rule, fault):
     assert first.evidence in ("strong", "weak")
 
 
-# A fault that is removed wins no more than its finding says. What an epilogue or a computation costs the slowest CTA is
-# more than its share of all CTAs' time; so much is known.
+# By how much the win of a fault that is removed may exceed what its finding says: an epilogue costs the slowest CTA, which
+# the kernel waits for, more than the average one.
 BEYOND = {"long-epilogue": 0.02}
 
 

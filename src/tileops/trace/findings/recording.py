@@ -13,8 +13,8 @@ from .finding import PROVISIONAL, STRONG, Finding
 # A range that is shorter than so many records says more of the recorder than of the kernel.
 _RECORDS = 2
 # Of ranges that are too short, those are left out that records take so much of the CTAs' time for at most, together: a
-# barrier or a clearing once a CTA. Nothing that these records hide, or add, is as much as tracing the production GEMM
-# changes its time by (1.4%), and a fifth of the win that makes a finding by default.
+# barrier or a clearing once a CTA. Nothing that these records hide, or add, is as much as what tracing changes the
+# production GEMM's time by (1.4%), and it is less than a fifth of the win that makes a finding by default.
 _NEGLIGIBLE = 0.01
 # A kernel that tracing makes this much slower is another kernel.
 _DISTURBED = 0.05
