@@ -77,8 +77,8 @@ def test_each_fault_is_the_first_finding_and_a_good_build_has_none(rule, fault):
     assert first.evidence in ("strong", "weak")
 
 
-# By how much the win of a fault that is removed may exceed what its finding says: an epilogue costs the slowest CTA, which
-# the kernel waits for, more than the average one.
+# By how much what is won may exceed what the finding says: an epilogue costs the slowest CTA, which the kernel waits
+# for, more than the average one.
 BEYOND = {"long-epilogue": 0.02}
 
 
