@@ -583,6 +583,25 @@ RUNS: dict[str, dict[str, int]] = {
 }
 
 
+# The row of what happens on the producer's side, where it is not the one that is split off for it.
+ROWS = {"own_group": "loads", "halves": "main"}
+
+
+def is_in_its_row(kernel: str, name: str, group: str) -> bool:
+    """Whether a range is in a row of its side."""
+    if name.startswith("cop") or name in ("upper", "lower"):
+        return group == ROWS.get(kernel, PRODUCER)
+    return group != PRODUCER
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_ranges_are_in_the_row_of_their_side(name: str) -> None:
+    table = built(getattr(placements, name)(trace))[1]
+    ranges = [found for found in table.ranges if not found.instant]
+    assert {found.name for found in ranges} == {*RUNS[name]}
+    assert all(is_in_its_row(name, found.name, table.groups[found.group].name) for found in ranges)
+
+
 @pytest.mark.gpu(capability=(9, 0))
 @pytest.mark.parametrize("name", RUNS)
 def test_kernels_record_on_both_sides_and_compute_what_they_did(name: str) -> None:
@@ -618,12 +637,7 @@ def test_kernels_record_on_both_sides_and_compute_what_they_did(name: str) -> No
     names, counts = np.unique(slices.name, return_counts=True)
     assert dict(zip(names.tolist(), counts.tolist())) == RUNS[name]
     assert not slices.cut.any()
-    for one in set(names.tolist()):
-        groups = {*slices.where(name=one).group.tolist()}
-        if one.startswith("cop") or one in ("upper", "lower"):
-            assert groups == {"loads" if name == "own_group" else PRODUCER}
-        else:
-            assert PRODUCER not in groups
+    assert all(is_in_its_row(name, one.name, one.group) for one in slices)
     copied = next((one for one in ("copy b", "copy") if one in names), None)
     for cta in np.unique(slices.cta).tolist() if copied else []:
         loads, products = (slices.where(cta=cta, name=one) for one in (copied, "mma"))
