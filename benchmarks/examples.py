@@ -7,7 +7,8 @@ The programs and their arguments are in ``examples.txt``; each runs unmodified, 
 well run again, traced, and their recordings are read. ``DIR/results.json`` keeps what came of each; a program that is
 in there with both runs is not run again, so that what a budget cut off goes on with the same command. The table and
 what it leaves open are printed in the end. It exits with 1 if fewer than 90% of those that run unmodified give a
-timeline, or one of them ends differently when traced.
+timeline, or one of them ends differently when traced. ``examples_h200.json`` is what came of them on an H200, as far as
+they were run: with ``--known`` those are not run again.
 
     python benchmarks/examples.py tilelang-0.1.14/examples --pack programs.tar.xz
     python benchmarks/examples.py tilelang-0.1.14/examples --lower --out DIR [--jobs 2]
@@ -218,13 +219,14 @@ def _file_name(name: str) -> str:
 
 
 class Results:
-    """A file of results, written anew whenever there is one more."""
+    """A file of results, written anew whenever there is one more. Those of a known file are there from the start."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, known: Path | None = None):
         self._path = path
         self.of: dict[str, Result] = {}
-        if path.exists():
-            self.of = {name: _result(one) for name, one in json.loads(path.read_text()).items()}
+        for file in (known, path):
+            if file is not None and file.exists():
+                self.of |= {name: _result(one) for name, one in json.loads(file.read_text()).items()}
 
     def add(self, name: str, result: Result) -> None:
         self.of[name] = result
@@ -432,6 +434,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of a run (default: %(default)s)")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="stop then; the same command goes on")
     parser.add_argument("--level", choices=("roles", "ops", "all"), default="ops")
+    parser.add_argument("--known", type=Path, metavar="RESULTS.json", help="an earlier run's, of other programs")
     parser.add_argument("--keep", action="store_true", help="keep the timelines")
     parser.add_argument("--pack", type=Path, metavar="OUT.tar.xz", help="pack the programs, run nothing")
     parser.add_argument("--lower", action="store_true", help="instrument what they generate, without a GPU")
@@ -454,7 +457,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     options.until = time.monotonic() + (options.budget or float("inf"))
     options.least = min(20.0, options.limit)  # what is left less than this is no time for a run
-    results = Results(options.out / "results.json")
+    if options.known and not options.known.is_file():
+        parser.error(f"{options.known} is no file")
+    results = Results(options.out / "results.json", options.known)
     all_tried(chosen, results, examples, options)
     text, good = table(chosen, results.of)
     print(f"\n{text}\n\nleft out of the list: {len(left)}, see {options.list.name}")

@@ -50,9 +50,9 @@ WARM_UPS = 100  # launches ahead of the one that is recorded
 
 def rounds_of(runs: dict[str, Callable[[], Any]], inputs: list[Any], rounds: int) -> dict[str, np.ndarray]:
     """Microseconds a launch of each, by round."""
-    from tileops.trace.perturbation import BATCH_US, _timer
+    from tileops.trace.perturbation import BATCH_US, timer_of
 
-    timer = _timer(inputs)
+    timer = timer_of(inputs)
     for run in runs.values():
         run()
     batches = {name: max(1, round(BATCH_US / timer(run, 3))) for name, run in runs.items()}

@@ -483,25 +483,32 @@ class Trace:
 
         Args:
             stripped: the kernel, compiled without tracing.
-            traced: the kernel, compiled with it.
-            inputs: the arguments of both.
+            traced: the kernel, compiled with it, or a twin of it (:meth:`instrument`), whose ``plain`` is ``stripped``.
+            inputs: the arguments of both. Kernels that change them do so many times.
             rounds: how often each build is timed.
 
         Returns:
             The ratio of the two times with its spread; as text, a sentence.
 
         Raises:
-            TraceError: if the kernels are in the wrong order, or ``rounds`` is no positive number.
+            TraceError: if the kernels are in the wrong order, a twin has no build that records, or ``rounds`` is no
+                positive number.
         """
+        from .auto.twin import FactoryTwin, Twin
         from .perturbation import measure
 
-        if launching.site_table(stripped) is not None:
+        if isinstance(stripped, (Twin, FactoryTwin)) or launching.site_table(stripped) is not None:
             raise TraceError("perturbation: the first kernel was built for tracing: build it with traced=False")
+        if isinstance(traced, FactoryTwin):
+            raise TraceError("perturbation: call the twin as the function is called, and pass what it returns")
+        launch = traced
+        if isinstance(traced, Twin):
+            launch, traced = traced.launcher(inputs), traced.compiled
         table = launching.site_table(traced)
         if table is None:
             raise TraceError("perturbation: the second kernel was not built for tracing: build it with traced=True")
         with launching.failed_launch_told(table.kernel):
-            found = measure(stripped, traced, inputs, rounds)
+            found = measure(stripped, launch, inputs, rounds)
         with self._lock:
             self._perturbations[traced] = found
         return found

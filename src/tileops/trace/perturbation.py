@@ -67,7 +67,7 @@ def measure(
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise TraceError(f"perturbation: rounds must be an int of at least 1, got {rounds!r}")
-    timer = _timer(inputs)
+    timer = timer_of(inputs)
     builds: dict[str, Callable[[], Any]] = {
         "stripped": lambda: stripped(*inputs),
         "traced": lambda: traced(*inputs),
@@ -86,7 +86,7 @@ def measure(
     return Perturbation(ratio, low, high, medians["stripped"], medians["traced"], rounds)
 
 
-def _timer(inputs: Sequence[Any]) -> Callable[[Callable[[], Any], int], float]:
+def timer_of(inputs: Sequence[Any]) -> Callable[[Callable[[], Any], int], float]:
     """A function that runs something a number of times and returns microseconds a run."""
     import torch
 

@@ -109,6 +109,14 @@ def fake_programs(folder: Path) -> None:
     )
 
 
+def test_what_an_h200_ran_is_of_listed_programs(examples: ModuleType) -> None:
+    known = examples.Results(examples.LIST.with_name("examples_h200.json")).of
+    listed, _ = examples.programs(examples.LIST.read_text())
+    assert {*known} <= {program.name for program in listed}
+    assert len(known) > 50
+    assert all(result.unharmed for result in known.values() if result.plain.status == 0)
+
+
 def test_programs_are_run_and_told_apart(
     examples: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +145,12 @@ def test_programs_are_run_and_told_apart(
     assert ["three", "1", "1", "0", "0"] in lines
     assert "3 ran unmodified; 1 of them, 33%, gave a timeline; 2 ended as they did untraced" in said
     assert "HARMED: exit status 5" in said
+    elsewhere = [*skipping_hang, "--out", str(tmp_path / "elsewhere")]
+    assert examples.main([*elsewhere, "--known", str(tmp_path / "out" / "results.json"), "--budget", "0.1"]) == 1
+    assert "3 ran unmodified; 1 of them, 33%, gave a timeline" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        examples.main([*elsewhere, "--known", str(tmp_path / "missing.json")])
+    assert "missing.json is no file" in capsys.readouterr().err
 
 
 def test_sources_are_instrumented_without_a_gpu(

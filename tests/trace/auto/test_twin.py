@@ -207,6 +207,27 @@ def test_a_twin_returns_what_the_kernel_returns_and_writes(
     assert meta["launch"] == 0
 
 
+def test_what_tracing_costs_a_twin_is_in_its_recordings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    called = fake_gpu(monkeypatch, tmp_path, "gemm", None)
+    made = trace.instrument(kernels.gemm(), out_idx=[2])
+    a, b = torch.zeros(2), torch.zeros(3)
+    launched: list[Any] = []
+    plain = _Fake(lambda *inputs: launched.append(inputs))
+    plain.prim_func = kernels.gemm()
+    found = trace.perturbation(plain, made, (a, b), rounds=2)
+    assert all(inputs[0] is a and inputs[1] is b for inputs in [*called, *launched])
+    assert len(called) > 2
+    assert len(launched) > 2
+    assert len({inputs[2].data_ptr() for inputs in called}) == 1  # always into the same slots
+    made(a, b)
+    assert Recording.load(tmp_path / "matmul.tltrace").meta["perturbation"]["ratio"] == found.ratio
+
+    with pytest.raises(TraceError, match="the first kernel was built for tracing"):
+        trace.perturbation(made, made, (a, b))
+    with pytest.raises(TraceError, match="call the twin as the function is called"):
+        trace.perturbation(plain, trace.instrument(tilelang.jit(kernels.gemm)), (a, b))
+
+
 def test_one_launch_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     called = fake_gpu(monkeypatch, tmp_path, "gemm", "recorded")
     plain: list[Any] = []
@@ -237,6 +258,8 @@ def test_a_kernel_that_cannot_be_instrumented_runs_and_is_named() -> None:
         assert torch.equal(made(values), values + 1)  # said once
     with pytest.raises(TraceError, match="no build that records: only CUDA"):
         made.record(values)
+    with pytest.raises(TraceError, match="no build that records: only CUDA"):
+        trace.perturbation(made.plain, made, (values,))
 
     factory = tilelang.jit(out_idx=[1], target="c", execution_backend="cython")(add_one)
     made = trace.instrument(factory)

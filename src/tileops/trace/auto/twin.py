@@ -8,7 +8,7 @@ kernel itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -219,8 +219,6 @@ class Twin:
         Raises:
             TraceError: if there is no such build.
         """
-        if self.compiled is None:
-            raise TraceError(f"kernel {self.name!r} has no build that records: {self.reason}")
         slots = self._slots(inputs)
         with launching.failed_launch_told(self.name):
             produced = self.compiled(*inputs, *(one.view(-1) for one in slots))
@@ -231,6 +229,15 @@ class Twin:
             return produced, slots[0]
         return produced, {table.kernel: slots[number] for number, table in self.tables.items()}
 
+    def launcher(self, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """What launches the build that records, with such inputs, time and again into the same slots.
+
+        Raises:
+            TraceError: if there is no such build.
+        """
+        slots = [one.view(-1) for one in self._slots(tuple(inputs))]
+        return lambda *given: self.compiled(*given, *slots)
+
     @cached_property
     def _markers(self) -> SiteTable:
         """What its author's markers record; an empty table where there are none."""
@@ -238,9 +245,15 @@ class Twin:
         return NO_MARKERS if text is None else SiteTable.from_json(str(text))
 
     def _slots(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """Memory for a launch's records: of each kernel that records, a line for each CTA that does."""
+        """Memory for a launch's records: of each kernel that records, a line for each CTA that does.
+
+        Raises:
+            TraceError: if none does.
+        """
         import torch
 
+        if self.compiled is None:
+            raise TraceError(f"kernel {self.name!r} has no build that records: {self.reason}")
         sizes = []
         words = 0
         for number, extents in enumerate(grids(self.prim_func)):
