@@ -18,6 +18,7 @@ from tileops.trace.decode import decode_lines
 from tileops.trace.lowering import device_source
 from tileops.trace.sites import BEGIN, SiteTable
 
+from ..sass import disassemble, find_nvdisasm
 from . import corpus
 from .kernels import ELSEWHERE, KERNELS
 from .running import events, recorded, recorders, slots
@@ -162,3 +163,23 @@ def test_instrumented_source_of_older_versions_compiles(
 ) -> None:
     source = instrumented(name, "sm_90a", version, "ops").source.replace("(unsigned long long)(slots)", "0x1000ull")
     assert compile_cubin(source).stat().st_size > 0
+
+
+@pytest.mark.nvcc
+def test_loops_are_unrolled_as_without_calls(compile_cubin: Callable[..., Path]) -> None:
+    """A GEMM's loop that stays rolled takes longer: 1.05 times as long on an H200."""
+    nvdisasm = find_nvdisasm()
+    if nvdisasm is None:
+        pytest.skip("needs nvdisasm")
+    texts = []
+    for name in ("gemm", "gemm_two_warpgroups"):
+        for build in ("plain", "roles", "ops"):
+            source = corpus.text(name, "sm_90a", "0.1.15")
+            text = source if build == "plain" else instrument(source, "0x1000ull", build).source
+            text = text.replace("tileops_trace", f"tileops_trace{len(texts)}")  # each brings its own recorder
+            texts.append(text.replace("matmul_kernel", f"{name}_{build}"))
+    functions = disassemble(compile_cubin("\n".join(texts)), nvdisasm)
+    found = {name: sum(one.base == "HGMMA" for one in function.code) for name, function in functions.items()}
+    assert len(found) == 6
+    for name in ("gemm", "gemm_two_warpgroups"):
+        assert found[f"{name}_roles"] == found[f"{name}_ops"] == found[f"{name}_plain"] >= 8
