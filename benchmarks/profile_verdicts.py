@@ -2,29 +2,31 @@
 
     python benchmarks/profile_verdicts.py [--rounds 5] [--repeats 20] [--save DIR]
 
-A line a workload: the verdict that it should get, those it got and how strong, and by how much the GPU time of a call
-in the profile differs from its time between CUDA events without a profiler, for calls of 100 µs and more. Those are
-calls one by one with the GPU waited for in between, as in the profile, half of them before it and half behind; and then
-calls that follow each other, as the report has them, for which a GPU at its power limit lowers its clock. --save keeps
-the last round's reports and traces.
+A line a workload: the verdict that it should get, those it got and how strong, and for calls of 100 µs and more how far
+times in the profile are from CUDA events. First of the same calls, which have events around them while they are
+profiled: that tells how well they are measured. Then of calls that follow each other without a profiler, as the report
+has them: a GPU at its power limit lowers its clock for these, and each of them takes longer. --save keeps the last
+round's reports and traces.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tilelang
 import tilelang.language as T
 import torch
 
 from tileops.kernels.gemm.dense import build_gemm, default_config
 from tileops.profile import profile
+from tileops.profile.columns import ON_GPU, Trace
+from tileops.profile.reading import read_trace
 
 SIDE = 8192
 ELEMENTS = 1 << 28
@@ -33,6 +35,7 @@ FMA_ELEMENTS, FMA_STEPS, ACCUMULATORS, THREADS = 1 << 22, 1024, 16, 256
 # Tiles so small that the tensor cores wait for operands, and nothing loads ahead.
 TERRIBLE = {"block_m": 64, "block_n": 16, "block_k": 32, "stages": 1, "consumers": 1, "panel": 0}
 EVENTS_FROM_NS = 100e3
+SLEEP = "spin_kernel"  # what torch.cuda._sleep launches
 AHEAD_CYCLES = 200_000  # 100 µs at 2 GHz, for the host to hand over an event and a call
 
 
@@ -102,22 +105,40 @@ def workloads() -> list[Workload]:
     ]  # fmt: skip
 
 
-def alone_ns(work: Callable[[], object], calls: int) -> list[float]:
-    """Nanoseconds between CUDA events around calls, each of which finds the GPU waiting.
+def same_calls(workload: Workload, repeats: int) -> float:
+    """The GPU time of calls in a profile over that between CUDA events around the same calls, less 1.
 
-    A kernel that does nothing for a while comes first: by its end the host has handed over the call.
+    A kernel that does nothing for a while, on a stream of its own, comes ahead of each call: by its end the host has
+    handed over the call and both events.
     """
-    found = []
-    for _ in range(calls):
+    side, around = torch.cuda.Stream(), []
+
+    def between_events() -> None:
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(AHEAD_CYCLES)
+        torch.cuda.current_stream().wait_stream(side)
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        torch.cuda._sleep(AHEAD_CYCLES)
         first.record()
-        work()
+        workload.work()
         last.record()
-        last.synchronize()
-        found.append(first.elapsed_time(last) * 1e6)
-    return found
+        around.append((first, last))
+
+    report = profile(
+        {workload.name: between_events}, flops=workload.flops, bytes_moved=workload.bytes_moved, dtype=workload.dtype,
+        repeats=repeats,
+    )  # fmt: skip
+    torch.cuda.synchronize()
+    # The profiled calls are the last ones.
+    events = [first.elapsed_time(last) * 1e6 for first, last in around[-repeats:]]
+    return float(np.median(behind_sleeps(read_trace(report.trace)) / events)) - 1
+
+
+def behind_sleeps(trace: Trace) -> np.ndarray:
+    """What ran on the GPU behind each kernel that does nothing, and ahead of the next: nanoseconds."""
+    ran = trace.of(*ON_GPU)
+    sleeps = np.array([SLEEP in name for name in trace.names])[ran["name"]]
+    call = np.cumsum(sleeps)
+    return np.bincount(call, np.where(sleeps, 0, ran["duration"]))[1:]
 
 
 def spread(values: list[float]) -> str:
@@ -134,27 +155,22 @@ def main() -> None:
     wrong = 0
     for workload in workloads():
         found: collections.Counter[tuple[str, str]] = collections.Counter()
-        from_alone, from_followed, report = [], [], None
+        from_same, from_followed, report = [], [], None
         for _ in range(arguments.rounds):
-            alone = alone_ns(workload.work, arguments.repeats // 2)
             report = profile(
                 {workload.name: workload.work}, flops=workload.flops, bytes_moved=workload.bytes_moved,
                 dtype=workload.dtype, repeats=arguments.repeats,
             )  # fmt: skip
-            alone += alone_ns(workload.work, arguments.repeats // 2)
             verdict, candidate = report.verdicts[0], report.candidates[0]
             found[verdict.bound, verdict.strength] += 1
             if candidate.gpu and candidate.call and candidate.gpu.median_ns >= EVENTS_FROM_NS:
-                from_alone.append(candidate.gpu.median_ns / statistics.median(alone) - 1)
+                from_same += [same_calls(workload, arguments.repeats)] if (candidate.kernels or 0) <= 1 else []
                 from_followed.append(candidate.gpu.median_ns / candidate.call.median_ns - 1)
         got = ", ".join(f"{bound} ({strength}) {count}×" for (bound, strength), count in found.most_common())
         right = {bound for bound, _ in found} == {workload.expected}
         wrong += not right
-        apart = (
-            f"; from CUDA events {spread(from_alone)} one by one, {spread(from_followed)} following each other"
-            if from_alone
-            else ""
-        )
+        apart = f"; from CUDA events {spread(from_followed)} following each other" if from_followed else ""
+        apart += f", {spread(from_same)} around the same calls" if from_same else ""
         print(
             f"{'ok   ' if right else 'WRONG'} {workload.name}: {got}; expected {workload.expected}{apart}", flush=True
         )
