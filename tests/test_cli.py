@@ -7,12 +7,16 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import tileops
 from tileops.cli.main import main
 from tileops.trace import trace
+
+
+RECORDINGS = Path(__file__).parent / "recordings"
 
 
 def python(*arguments, **kwargs):
@@ -55,6 +59,16 @@ def test_as_a_module_and_as_a_script():
     assert (done.returncode, done.stdout) == (0, f"tileops {tileops.__version__}\n")
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="tileops")
     assert script.load() is main
+
+
+@pytest.mark.parametrize("command", [["trace", "info"], ["trace", "summary"], ["trace", "findings", "--json"]])
+def test_whoever_reads_the_output_may_close_it(command):
+    read, write = os.pipe()
+    os.close(read)
+    file = str(RECORDINGS / "matmul_one-stage.tltrace")
+    done = subprocess.run([sys.executable, "-m", "tileops", *command, file], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("arguments", [[], ["paint"], ["demo", "--colour"]])

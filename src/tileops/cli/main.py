@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -36,11 +37,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 if all went well, 1 if the command failed (2 where the command says so: 1 has a meaning of
-        its own there), 130 if it was interrupted. Wrong arguments exit with 2, by way of ``SystemExit``.
+        its own there), 130 if it was interrupted, 141 if whoever read the output closed it, as a shell has these. Wrong
+        arguments exit with 2, by way of ``SystemExit``.
     """
     arguments = build_parser().parse_args(argv)
     try:
-        return int(arguments.run(arguments))
+        status = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # What is left to be written would fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except TraceError as error:
         print(f"tileops: {printable_lines(str(error))}", file=sys.stderr)
         return int(arguments.failure)
