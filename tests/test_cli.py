@@ -15,7 +15,6 @@ import tileops
 from tileops.cli.main import main
 from tileops.trace import trace
 
-
 RECORDINGS = Path(__file__).parent / "recordings"
 
 
