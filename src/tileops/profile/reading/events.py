@@ -8,8 +8,9 @@ the 15 MB of events of a training step on a V100).
 from __future__ import annotations
 
 import gc
+import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,6 +18,8 @@ import numpy as np
 from ..columns import ALLOCATIONS, EVENTS, ON_GPU, OTHER, UNKNOWN, Track
 from .categories import KIND
 from .numbers import nanoseconds
+
+Key = TypeVar("Key")
 
 # A larger number is that of another process.
 _MOST_GPUS = 64
@@ -70,6 +73,15 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(list[_Event])
+_TRACK = operator.attrgetter("pid", "tid")
+
+
+class _Numbers(dict[Key, int]):
+    """Things by their number, in the order in which they are first asked for."""
+
+    def __missing__(self, key: Key) -> int:
+        number = self[key] = len(self)
+        return number
 
 
 class Events:
@@ -83,8 +95,8 @@ class Events:
     def __init__(self) -> None:
         self.unusable = 0
         self.unpaired = 0
-        self.names: dict[str, int] = {}
-        self._tracks: dict[tuple[int | str, int | str], int] = {}
+        self.names: _Numbers[str] = _Numbers()
+        self._tracks: _Numbers[tuple[int | str, int | str]] = _Numbers()
         self._named: dict[str, dict[Any, str]] = {"process_name": {}, "process_labels": {}, "thread_name": {}}
         self._parts: list[np.ndarray] = []
         self._allocations: list[np.ndarray] = []
@@ -167,7 +179,7 @@ class Events:
             self._add_others(event for event in decoded if event.ph != "X")
         if not durations:
             return
-        begin, valid = nanoseconds([bytes(event.ts) for event in durations])
+        begin, valid = nanoseconds([event.ts for event in durations])
         part = np.empty(len(durations), EVENTS)
         part["begin"] = begin
         names, tracks = self.names, self._tracks
@@ -178,8 +190,8 @@ class Events:
             part["duration"] = np.rint(np.where(valid, duration, 0))
         valid &= (begin >= _FIRST_NS) & (begin <= _LAST_NS - part["duration"])
         part["kind"] = [KIND.get(event.cat, OTHER) for event in durations]
-        part["name"] = [names.setdefault(event.name, len(names)) for event in durations]
-        part["track"] = [tracks.setdefault((event.pid, event.tid), len(tracks)) for event in durations]
+        part["name"] = [names[event.name] for event in durations]
+        part["track"] = [*map(tracks.__getitem__, map(_TRACK, durations))]
         part["correlation"] = _integers([entry.correlation for entry in arguments])
         part["external"] = _integers([entry.external for entry in arguments])
         old = part["external"] == UNKNOWN
@@ -211,7 +223,7 @@ class Events:
             elif event.ph in ("B", "E"):
                 self.unpaired += 1
         if memory:
-            time, valid = nanoseconds([bytes(event.ts) for event in memory])
+            time, valid = nanoseconds([event.ts for event in memory])
             part = np.empty(len(memory), ALLOCATIONS)
             part["time"] = time
             for column, field in (
@@ -220,9 +232,7 @@ class Events:
                 part[column] = _integers([getattr(event.args, field) for event in memory])
             part["device"] = _integers([event.args.memory_device for event in memory], np.int16)
             part["device_type"] = _integers([event.args.device_type for event in memory], np.int16)
-            part["track"] = [
-                self._tracks.setdefault((event.pid, event.tid), len(self._tracks)) for event in memory
-            ]  # fmt: skip
+            part["track"] = [*map(self._tracks.__getitem__, map(_TRACK, memory))]
             valid &= (time >= _FIRST_NS) & (time <= _LAST_NS)
             self.unusable += int(np.count_nonzero(~valid))
             self._allocations.append(part[valid])
@@ -235,7 +245,9 @@ def _integers(values: list[int], dtype: Any = np.int64) -> np.ndarray:
     except OverflowError:
         column = np.array([value if value in _INT64 else UNKNOWN for value in values], np.int64)
     limits = np.iinfo(dtype)
-    return np.where((column >= limits.min) & (column <= limits.max), column, UNKNOWN).astype(dtype)
+    if len(column) and (column.min() < limits.min or column.max() > limits.max):
+        column = np.where((column >= limits.min) & (column <= limits.max), column, UNKNOWN)
+    return column.astype(dtype, copy=False)
 
 
 def _as_field(key: str, value: Any) -> Any:
