@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 import random
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -431,3 +432,29 @@ def test_what_ran_on_a_gpu_without_a_number(tmp_path):
     assert "GPU 3" in text
     assert "GPU -1" not in text
     assert "the GPU without a number" in text
+
+
+def test_reading_ahead_ends_with_its_reader():
+    """Also where the reader stops early, or the stream fails."""
+    came = []
+
+    def stream():
+        for number in range(100_000):
+            came.append(number)
+            yield number
+        raise ProfileError("the end")
+
+    ahead = source._ahead(stream())
+    assert [next(ahead) for _ in range(5)] == [0, 1, 2, 3, 4]
+    ahead.close()
+    assert len(came) < 100
+    assert not [thread for thread in threading.enumerate() if thread.name == "tileops-read-ahead"]
+
+    def failing():
+        yield from range(3)
+        raise ProfileError("the end")
+
+    ahead = source._ahead(failing())
+    assert [next(ahead) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ProfileError, match="the end"):
+        next(ahead)
