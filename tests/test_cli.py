@@ -70,6 +70,39 @@ def test_whoever_reads_the_output_may_close_it(command):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
+def test_output_that_cannot_be_written_is_told():
+    file = str(RECORDINGS / "matmul_one-stage.tltrace")
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "tileops", "trace", "info", file]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "tileops: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", [["trace", "run"], ["trace", "summary"], ["profile"], ["demo"], ["view"]])
+def test_an_unknown_option_is_told_by_its_command(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--colour", "x"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"usage: tileops {' '.join(command)} ")
+    assert said.endswith(f"tileops {' '.join(command)}: error: unrecognized arguments: --colour\n") or command == [
+        "demo"
+    ]
+
+
+@pytest.mark.parametrize("command", [["trace", "run"], ["profile"]])
+def test_a_script_finds_itself_from_another_folder(command, tmp_path):
+    script = (
+        "import inspect, os\ndef f(): pass\nos.chdir(os.sep)\nprint('it is', __file__, inspect.getsource(f).strip())\n"
+    )
+    (tmp_path / "script.py").write_text(script)
+    done = python("-m", "tileops", *command, "script.py", cwd=tmp_path)
+    assert f"it is {tmp_path / 'script.py'} def f(): pass" in done.stdout
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("arguments", [[], ["paint"], ["demo", "--colour"]])
 def test_wrong_arguments_exit_with_2_and_say_how(arguments, capsys):
     with pytest.raises(SystemExit) as stop:

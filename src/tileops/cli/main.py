@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.__doc__)
-        subparser.set_defaults(run=getattr(module, "run", None), failure=1)
+        subparser.set_defaults(run=getattr(module, "run", None), failure=1, parser=subparser)
         module.add_arguments(subparser)
     return parser
 
@@ -40,17 +41,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         its own there), 130 if it was interrupted, 141 if whoever read the output closed it, as a shell has these. Wrong
         arguments exit with 2, by way of ``SystemExit``.
     """
-    arguments = build_parser().parse_args(argv)
+    arguments, unknown = build_parser().parse_known_args(argv)
+    if unknown:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         status = int(arguments.run(arguments))
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # What is left to be written would fail once more when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        _drop_output()
+        print(f"tileops: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return int(arguments.failure)
     except TraceError as error:
         print(f"tileops: {printable_lines(str(error))}", file=sys.stderr)
         return int(arguments.failure)
     except KeyboardInterrupt:
         return 130
+
+
+def _drop_output() -> None:
+    """What is left to be written would fail once more when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

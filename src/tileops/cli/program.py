@@ -45,7 +45,8 @@ def run_program(what: str, arguments: Sequence[str], is_module: bool) -> None:
             if is_module:
                 runpy.run_module(what, run_name="__main__", alter_sys=True)
             else:
-                runpy.run_path(what, run_name="__main__")
+                # Python makes a script's __file__ absolute too; what reads its source finds it after a chdir.
+                runpy.run_path(os.path.abspath(what), run_name="__main__")
         except SystemExit as ended:
             exit_ = ended
         except ImportError as error:

@@ -495,18 +495,26 @@ class Trace:
                 positive number.
         """
         from .auto.twin import FactoryTwin, Twin
-        from .perturbation import measure
+        from .perturbation import check_rounds, measure
 
-        if isinstance(stripped, (Twin, FactoryTwin)) or launching.site_table(stripped) is not None:
-            raise TraceError("perturbation: the first kernel was built for tracing: build it with traced=False")
-        if isinstance(traced, FactoryTwin):
-            raise TraceError("perturbation: call the twin as the function is called, and pass what it returns")
+        check_rounds(rounds)
+        for kernel in (stripped, traced):
+            is_twin = isinstance(kernel, Twin)  # which compiles its kernel when asked for what it has not
+            if isinstance(kernel, FactoryTwin) or (not is_twin and hasattr(kernel, "initialize_jit_mode")):
+                raise TraceError("perturbation: call the function and its twin first, and pass what they return")
+        if isinstance(stripped, Twin) or launching.site_table(stripped) is not None:
+            raise TraceError(
+                "perturbation: the first kernel was built for tracing: build it with traced=False, or pass a twin's "
+                ".plain"
+            )
         launch = traced
         if isinstance(traced, Twin):
-            launch, traced = traced.launcher(inputs), traced.compiled
+            launch, traced = traced.launcher(inputs), traced.build
         table = launching.site_table(traced)
         if table is None:
-            raise TraceError("perturbation: the second kernel was not built for tracing: build it with traced=True")
+            raise TraceError(
+                "perturbation: the second kernel was not built for tracing: build it with traced=True, or pass a twin"
+            )
         with launching.failed_launch_told(table.kernel):
             found = measure(stripped, launch, inputs, rounds)
         with self._lock:
@@ -517,7 +525,7 @@ class Trace:
         """Decodes the ``slots`` that a traced kernel returned last. See :meth:`fetch` for what it waits for.
 
         Args:
-            compiled: the kernel.
+            compiled: the kernel, or a twin of one.
             slots: (CTAs that record, words) int64 tensor, on any device.
             compensate: take what records cost out of all ranges, see
                 :meth:`~tileops.trace.recording.Recording.decode`.
@@ -537,7 +545,7 @@ class Trace:
         ``payload`` (cycles) and ``device``, or ``error`` where it could not be measured.
 
         Args:
-            compiled: the kernel.
+            compiled: the kernel, or a twin of one.
             slots: (CTAs that record, words) int64 tensor, on any device.
             kernel: which of its ``__global__`` functions these are of, by its name; where :meth:`instrument` found
                 several.
@@ -549,7 +557,10 @@ class Trace:
         import torch
 
         from . import recording
+        from .auto.twin import Twin
 
+        if isinstance(compiled, Twin):
+            compiled = compiled.build
         table = launching.traced_table(compiled, kernel)
         # PyTorch reports a launch that failed from whatever is the next call into CUDA, this one included.
         with launching.failed_launch_told(table.kernel):

@@ -51,6 +51,16 @@ class Perturbation:
         )
 
 
+def check_rounds(rounds: Any) -> None:
+    """Refuses what is no number of rounds.
+
+    Raises:
+        TraceError: saying what is.
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise TraceError(f"perturbation: rounds must be an int of at least 1, got {rounds!r}")
+
+
 def measure(
     stripped: Callable[..., Any], traced: Callable[..., Any], inputs: Sequence[Any], rounds: int
 ) -> Perturbation:
@@ -65,8 +75,7 @@ def measure(
     Raises:
         TraceError: if ``rounds`` is no positive number.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise TraceError(f"perturbation: rounds must be an int of at least 1, got {rounds!r}")
+    check_rounds(rounds)
     timer = timer_of(inputs)
     builds: dict[str, Callable[[], Any]] = {
         "stripped": lambda: stripped(*inputs),

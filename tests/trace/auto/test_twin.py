@@ -222,9 +222,17 @@ def test_what_tracing_costs_a_twin_is_in_its_recordings(monkeypatch: pytest.Monk
     made(a, b)
     assert Recording.load(tmp_path / "matmul.tltrace").meta["perturbation"]["ratio"] == found.ratio
 
-    with pytest.raises(TraceError, match="the first kernel was built for tracing"):
-        trace.perturbation(made, made, (a, b))
-    with pytest.raises(TraceError, match="call the twin as the function is called"):
+    with pytest.raises(TraceError, match=r"the first kernel was built for tracing: .*\.plain"):
+        trace.perturbation(made, plain, (a, b))
+    with pytest.raises(TraceError, match=r"the second kernel was not built for tracing: .*or pass a twin"):
+        trace.perturbation(plain, plain, (a, b))
+    with pytest.raises(TraceError, match="call the function and its twin first, and pass what they return"):
+        trace.perturbation(tilelang.jit(kernels.gemm), made, (a, b))
+    with pytest.raises(TraceError, match="rounds must be an int of at least 1"):
+        trace.perturbation(plain, made, (a, b), rounds=0)
+    _, filled = made.record(a, b)
+    assert len(trace.decode(made, filled).slices) == len(trace.decode(made.compiled, filled).slices) > 0
+    with pytest.raises(TraceError, match="call the function and its twin first"):
         trace.perturbation(plain, trace.instrument(tilelang.jit(kernels.gemm)), (a, b))
 
 
@@ -280,6 +288,9 @@ def test_mistakes_are_told() -> None:
             trace.instrument(kernels.gemm(), stem=stem)  # type: ignore[arg-type]
     with pytest.raises(TraceError, match=r"expected a tilelang.jit function, a compiled kernel or a PrimFunc, got int"):
         trace.instrument(3)
+    for wrong in (3, -4, [0, 7], [True], "x", 1.0, {2: 3}.keys()):
+        with pytest.raises(TraceError, match=r"out_idx: .* is no position of kernel 'matmul', which has 3 parameters"):
+            trace.instrument(kernels.gemm(), out_idx=wrong, target=HOPPER)
     with pytest.raises(
         TraceError, match=r"out_idx: leave it out; only a PrimFunc takes arguments of tilelang\.compile"
     ):
@@ -320,6 +331,8 @@ def test_what_does_not_compile_at_all_is_told_by_tilelang_alone() -> None:
         ("#if one\n\nCompilation error:\nnvcc fatal   : no such\n\nCommand: nvcc", "nvcc fatal   : no such"),
         ("\nNo such target.\nMore of it", "No such target."),
         (" ", "RuntimeError"),
+        ('Failed! [nvcc]\nsnprintf(x, "it failed with error: %s", e);\nif (error: 1) {', "Failed! [nvcc]"),
+        ("Failed! " + "x" * 600, "Failed! " + "x" * 492 + "..."),
     ],
 )  # fmt: skip
 def test_of_what_a_compiler_says_the_reason_is_told(said: str, told: str) -> None:

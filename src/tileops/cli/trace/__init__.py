@@ -31,4 +31,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(subparser)
-        subparser.set_defaults(run=module.run, failure=FAILURE)
+        subparser.set_defaults(run=module.run, failure=FAILURE, parser=subparser)

@@ -21,6 +21,8 @@ _NOT_COMPILED = "_without_compile"  # behind it, where another one compiles what
 _KERNEL = "_kernel"  # what TileLang appends to a PrimFunc's name
 _NVCC_SAYS = "\nCompilation error:\n"
 _TELLS = re.compile(r"\b(error|fatal)\b[^:]*:")
+_OF_SOURCE = (";", "{", "}")  # how lines of a source end
+_LONGEST = 500  # some errors begin with the compiler's whole command
 _numbers = itertools.count()
 
 
@@ -103,10 +105,12 @@ class Compilation(instrumentation.PassInstrumentationTool):  # type: ignore[misc
 def first_error(error: BaseException) -> str:
     """The line of what a compiler says that tells what is wrong; the error's name where it says nothing.
 
-    TileLang repeats the whole source ahead of nvcc's output.
+    TileLang repeats the whole source ahead of nvcc's output, or in its place.
     """
     lines = [line.strip() for line in str(error).rpartition(_NVCC_SAYS)[2].splitlines() if line.strip()]
-    return next((line for line in lines if _TELLS.search(line)), lines[0] if lines else type(error).__name__)
+    said = (line for line in lines if _TELLS.search(line) and not line.endswith(_OF_SOURCE))
+    first = next(said, lines[0] if lines else type(error).__name__)
+    return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}..."
 
 
 @tvm.ir.instrument.pass_instrument

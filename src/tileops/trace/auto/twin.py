@@ -181,6 +181,17 @@ class Twin:
         return self._make_plain()
 
     @property
+    def build(self) -> Any:
+        """The build that records.
+
+        Raises:
+            TraceError: if there is none.
+        """
+        if self.compiled is None:
+            raise TraceError(f"kernel {self.name!r} has no build that records: {self.reason}")
+        return self.compiled
+
+    @property
     def name(self) -> str:
         """The kernel's name."""
         return str((self.prim_func.attrs or {}).get("global_symbol", "kernel"))
@@ -252,16 +263,14 @@ class Twin:
         """
         import torch
 
-        if self.compiled is None:
-            raise TraceError(f"kernel {self.name!r} has no build that records: {self.reason}")
-        sizes = []
+        build, sizes = self.build, []
         words = 0
         for number, extents in enumerate(grids(self.prim_func)):
             table = self.tables.get(number)
             if table is None:
                 sizes.append((1, 1))
                 continue
-            lines = capacity.lines(math.prod(capacity.evaluated(self.compiled, inputs, extents)), table)
+            lines = capacity.lines(math.prod(capacity.evaluated(build, inputs, extents)), table)
             sizes.append((lines, table.line_words - self._markers.line_words))
             # The author's markers have slots of their own, and both are joined then.
             words += lines * table.line_words * (2 if self._markers.groups else 1)
@@ -363,11 +372,22 @@ def _has_markers(func: Any) -> bool:
 
 
 def _outputs(func: Any, out_idx: Any) -> list[int] | None:
-    """The positions of a PrimFunc's outputs: those that are asked for, and its ``slots``."""
+    """The positions of a PrimFunc's outputs: those that are asked for, and its ``slots``.
+
+    Raises:
+        TraceError: if there is no such parameter.
+    """
     attrs = func.attrs or {}
     if out_idx is None and "tilelang_out_idx" in attrs:  # eager style: the outputs are in the PrimFunc
         out_idx = [int(position) for position in attrs["tilelang_out_idx"]]
-    positions = [] if out_idx is None else [out_idx] if isinstance(out_idx, int) else list(out_idx)
+    positions = [] if out_idx is None else list(out_idx) if isinstance(out_idx, (list, tuple)) else [out_idx]
+    count = len(func.params)
+    for position in positions:
+        if isinstance(position, bool) or not isinstance(position, int) or not -count <= position < count:
+            name = str(attrs.get("global_symbol", "kernel"))
+            raise TraceError(
+                f"instrument: out_idx: {position!r} is no position of kernel {name!r}, which has {count} parameters"
+            )
     if ATTRIBUTE in attrs:
         positions.append(len(func.params) - 1)
     return [*dict.fromkeys(position % len(func.params) for position in positions)] or None
