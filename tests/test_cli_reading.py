@@ -402,7 +402,35 @@ def test_the_page_of_a_comparison(ran: Ran, tmp_path: Path) -> None:
     assert page.exists()
     status, out, err = ran("compare", GOOD, TAIL, "--html", GOOD / "below.html")
     assert (status, out) == (2, "")
-    assert re.fullmatch(r"tileops: \S+: \S.*\n", err)
+    assert re.fullmatch(r"tileops: \S+below\.html: cannot be written: the folder \S+ cannot be made: .*\n", err)
+
+
+def test_the_page_of_a_comparison_costs_no_other_file(ran: Ran, tmp_path: Path) -> None:
+    first, second, other = (Path(shutil.copy(GOOD, tmp_path / f"{name}.tltrace")) for name in "abc")
+    repeats = copies(tmp_path / "repeats", GOOD, GOOD)
+    nameless = Path(shutil.copy(GOOD, tmp_path / "nameless"))
+    (tmp_path / "link").symlink_to(nameless)
+    os.mkfifo(tmp_path / "pipe")
+    contents = {file: file.read_bytes() for file in (first, second, other, nameless, *repeats.iterdir())}
+    lost, read = "it is a recording, which would be lost: give another name", "it is one of the files that are read"
+    for page, said in (
+        (first, lost), (second, lost), (other, lost), (next(repeats.iterdir()), lost), (nameless, read),
+        (tmp_path / "link", read), (tmp_path / "pipe", "it is a pipe: give a file's name"),
+        (tmp_path, "it is a folder: give a file's name"),
+    ):  # fmt: skip
+        for before, after in ((first, second), (repeats, second), (nameless, repeats)):
+            if said == read and before != nameless:
+                continue
+            status, out, err = ran("compare", before, after, "--html", page)
+            assert (status, out) == (2, "")
+            assert err.startswith(f"tileops: {page}: cannot be written: {said}")
+            assert err.count("\n") == 1
+    assert {file: file.read_bytes() for file in contents} == contents
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "page.html").symlink_to("target.html")
+    assert ran("compare", first, second, "--html", tmp_path / "page.html")[0] == 0
+    assert (tmp_path / "page.html").is_symlink()
+    assert (tmp_path / "target.html").exists()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -97,6 +98,61 @@ def test_nothing_is_written_over_another_or_over_a_recording(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_recording_is_never_an_output_by_another_name(
+    form: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Path(shutil.copy(one, tmp_path / "other.tltrace"))
+    nameless = Path(shutil.copy(one, tmp_path / "nameless"))
+    (tmp_path / "link").symlink_to(other)
+    (tmp_path / "itself").symlink_to(nameless)
+    before = one.read_bytes()
+    for source, output, said in (
+        (one, other, "cannot be written: it is a recording, which would be lost: give another name"),
+        (one, tmp_path / "link", "cannot be written: it is a recording, which would be lost: give another name"),
+        (nameless, tmp_path / "itself", "write them to different folders with --output"),
+    ):  # fmt: skip
+        assert main(["trace", "export", str(source), "--format", form, "--output", str(output)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("tileops: ")
+        assert err.endswith(f"{said}\n")
+        assert str(output) in err or str(source) in err
+    assert (one.read_bytes(), other.read_bytes(), nameless.read_bytes()) == (before, before, before)
+    # The name beside a recording may lead to one too.
+    (tmp_path / f"one{FORMATS[form].suffix}").symlink_to(one)
+    assert main(["trace", "export", str(one), "--format", form]) == 2
+    assert "write them to different folders with --output" in capsys.readouterr().err
+    assert one.read_bytes() == before
+
+
+def test_two_files_are_not_written_over_each_other_through_links(
+    one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Path(shutil.copy(one, tmp_path / "other.tltrace"))
+    (tmp_path / "one.csv").symlink_to("other.csv")
+    assert main(["trace", "export", str(one), str(other), "--format", "csv"]) == 2
+    assert "other.tltrace: would be written over" in capsys.readouterr().err
+    assert not (tmp_path / "other.csv").exists()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_pipe_is_refused_and_a_link_is_followed(
+    form: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to("target")
+    assert main(["trace", "export", str(one), "--format", form, "--output", str(pipe)]) == 2
+    said = f"tileops: {pipe}: cannot be written: it is a pipe: give a file's name\n"
+    assert capsys.readouterr() == ("", said)
+    assert pipe.is_fifo()
+    assert main(["trace", "export", str(one), "--format", form, "--output", str(link)]) == 0
+    assert capsys.readouterr().out == f"{link}\n"
+    assert link.is_symlink()
+    assert (tmp_path / "target").stat().st_size > 1000
+
+
 def test_bad_files_are_told_one_by_one_and_keep_nothing_back(
     one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,7 +179,7 @@ def test_what_cannot_be_written_is_told(one: Path, tmp_path: Path, capsys: pytes
     for form in FORMATS:
         assert main(["trace", "export", str(one), "--format", form, "--output", str(one / "below")]) == 2
         err = capsys.readouterr().err
-        assert re.fullmatch(r"tileops: \S+below: the timeline cannot be written: .*\n", err)
+        assert re.fullmatch(r"tileops: \S+below: cannot be written: the folder \S+ cannot be made: .*\n", err)
 
 
 def test_compensate_takes_the_cost_out(one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -212,6 +212,15 @@ def test_the_list_opens_what_it_names(serve: Callable[..., Server], files: list[
     page.close()
 
 
+def spoil(recording: Path, damage: str) -> None:
+    content = recording.read_bytes()
+    middle = len(content) // 2
+    recording.write_bytes({
+        "truncated": content[:middle], "foreign": b"<script>alert(1)</script>", "empty": b"",
+        "changed": content[: middle - 8] + bytes(16) + content[middle + 8 :],
+    }[damage])  # fmt: skip
+
+
 @pytest.mark.parametrize("damage", ["truncated", "foreign", "empty", "gone", "gone page"])
 def test_a_file_that_cannot_be_shown_is_one_clear_error(
     damage: str, serve: Callable[..., Server], files: list[Path]
@@ -222,10 +231,7 @@ def test_a_file_that_cannot_be_shown_is_one_clear_error(
         (page if damage == "gone page" else recording).unlink()
         expected = "is not there any more"
     else:
-        content = recording.read_bytes()
-        recording.write_bytes(
-            {"truncated": content[: len(content) // 2], "foreign": b"<script>alert(1)</script>", "empty": b""}[damage]
-        )
+        spoil(recording, damage)
         expected = "not a recording of tileops, or a damaged one"
     name = page if damage == "gone page" else recording
     status, _, answer = get(server, name.name)
@@ -256,6 +262,38 @@ def test_what_cannot_be_served_is_told_at_once(
     out, err = capsys.readouterr()
     assert out == ""
     assert re.fullmatch(rf"tileops: {re.escape(str(folder / name))}: {said}.*\n", err)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "foreign", "empty", "changed"])
+def test_a_damaged_recording_is_refused_as_info_refuses_it(
+    damage: str, files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(files[1], damage)
+    assert main(["trace", "info", str(files[1])]) == 2
+    said = capsys.readouterr().err
+    assert f"{files[1]}: not a recording of tileops, or a damaged one" in said
+    assert main(["view", str(files[1])]) == 1
+    assert capsys.readouterr() == ("", said)
+
+
+def test_damaged_recordings_are_named_and_the_others_served(files: list[Path]) -> None:
+    page, recording = files
+    cut, empty = recording.with_name("cut.tltrace"), recording.with_name("empty.tltrace")
+    for path, damage in ((cut, "truncated"), (empty, "empty")):
+        shutil.copy(recording, path)
+        spoil(path, damage)
+    with viewing(cut, page, empty, recording) as (process, address, lines):
+        assert lines[0] == "Serving 2 files on this machine only; Ctrl-C ends it."
+        url = urlsplit(address)
+        for name, status in (("page.html", 200), ("gemm.tltrace", 200), ("cut.tltrace", 404), ("empty.tltrace", 404)):
+            connection = http.client.HTTPConnection(url.netloc, timeout=20)
+            with contextlib.closing(connection):
+                connection.request("GET", f"{url.path}{name}")
+                assert connection.getresponse().status == status
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        told = process.stderr.read().splitlines()
+    assert [line.partition(": not a recording")[0] for line in told] == [f"tileops: {cut}", f"tileops: {empty}"]
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http", ""])

@@ -47,12 +47,12 @@ def test_a_name_as_long_as_names_can_be(tmp_path: Path) -> None:
 def test_an_unwritable_place_is_named_and_left_as_it_was(tmp_path: Path) -> None:
     folder = tmp_path / "page.html"
     folder.mkdir()
-    with pytest.raises(IsADirectoryError, match="the timeline cannot be written") as error:
+    with pytest.raises(IsADirectoryError, match="cannot be written") as error:
         export_html(synthetic.empty(), folder)
     assert error.value.filename == str(folder)
     blocker = tmp_path / "file"
     blocker.write_text("mine")
-    with pytest.raises(OSError, match="the timeline cannot be written") as error:
+    with pytest.raises(OSError, match="cannot be written") as error:
         export_html(synthetic.empty(), blocker / "page.html")
     assert str(blocker / "page.html") in str(error.value)
     assert blocker.read_text() == "mine"

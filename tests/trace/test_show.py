@@ -148,7 +148,7 @@ def test_a_file_of_its_name_that_is_not_the_library_is_replaced(there: str, tmp_
 
 def test_a_library_that_cannot_be_written_leaves_no_page(tmp_path: Path) -> None:
     (tmp_path / LIBRARY).mkdir()
-    with pytest.raises(OSError, match="the timeline cannot be written"):
+    with pytest.raises(OSError, match="cannot be written"):
         export_html(synthetic.empty(), tmp_path / "page.html", plotlyjs="folder")
     assert [path.name for path in tmp_path.iterdir()] == [LIBRARY]
 

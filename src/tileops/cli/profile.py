@@ -113,16 +113,22 @@ def _compare(argv: Sequence[str]) -> int:
     from tileops.profile.errors import ProfileError
     from tileops.profile.report.html import sections_page
     from tileops.profile.report.text import sections_renderable
-    from tileops.trace.files import write_whole
+    from tileops.trace.files import check_output, exported
 
+    try:
+        if arguments.output:
+            check_output(arguments.output, (arguments.before, arguments.after))
+    except OSError as error:
+        raise ProfileError(f"{error.filename}: {error.strerror}") from error
     found = compare(_load(arguments.before), _load(arguments.after))
     sections = found.sections()
     if arguments.output:
         page = sections_page(f"{arguments.before} and {arguments.after}", sections)
         try:
-            write_whole(Path(arguments.output), page.encode("utf-8", "replace"))
+            with exported(arguments.output) as file:
+                file.write(page.encode("utf-8", "replace"))
         except OSError as error:
-            raise ProfileError(f"{arguments.output}: cannot be written: {error.strerror or error}") from error
+            raise ProfileError(f"{error.filename}: {error.strerror}") from error
     if arguments.json:
         data = {"schema": "tileops.profile.comparison/1", "figures": msgspec.to_builtins(found)}
         data["sections"] = msgspec.to_builtins(sections)

@@ -44,6 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
     from tileops.cli.serving import Server, Site
 
     site = Site(arguments.files)
+    sound = _sound([file.given for file in site.files.values()])
+    if not sound:
+        return 1
+    if len(sound) < len(site.files):
+        site = Site(sound)
     try:
         server = Server(site, arguments.port)
     except OSError as error:
@@ -57,6 +62,27 @@ def run(arguments: argparse.Namespace) -> int:
         with _browser(server.address) if arguments.browser else contextlib.nullcontext():
             server.serve_forever()
     return 0
+
+
+def _sound(files: list[str]) -> list[str]:
+    """Those of the files that can be shown; says what is wrong with a recording that cannot."""
+    from tileops.cli.progress import progress
+    from tileops.cli.trace.files import read, tell
+    from tileops.trace.recording import SUFFIX
+
+    sound = []
+    with progress(len(files)) as report:
+        for done, name in enumerate(files):
+            path = Path(name)
+            report(done, path.name, 0.0)
+            try:
+                if path.suffix == SUFFIX:
+                    read(path)
+            except (TraceError, OSError) as error:
+                tell(error)
+            else:
+                sound.append(name)
+    return sound
 
 
 def _port(text: str) -> int:

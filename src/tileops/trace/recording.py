@@ -23,7 +23,7 @@ import numpy as np
 
 from .decode import decode_lines
 from .errors import TraceError
-from .files import whole
+from .files import RECORDING_SUFFIX, whole
 from .sites import END, SiteTable, wrong_version
 from .slots import (
     HEADER_WORDS,
@@ -39,7 +39,7 @@ from .slots import (
 from .timeline import Timeline
 
 VERSION = 2
-SUFFIX = ".tltrace"
+SUFFIX = RECORDING_SUFFIX
 
 _INDEX = "recording.json"
 # A file may unpack to the first (bytes), or to the second times its size. What wants more is no recording.
@@ -107,7 +107,7 @@ class Recording:
                     info.external_attr = 0o644 << 16
                     archive.writestr(info, member, zipfile.ZIP_DEFLATED, 9)
         except (OSError, ValueError) as error:
-            raise TraceError(f"{path}: cannot be written: {error}") from error
+            raise TraceError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
         return Path(path)
 
     @classmethod

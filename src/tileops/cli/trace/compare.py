@@ -9,7 +9,9 @@ are wrong.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,15 +67,18 @@ def _condition(text: str) -> tuple[str, float]:
 def run(arguments: argparse.Namespace) -> int:
     """Prints; returns the exit status."""
     from tileops.trace.comparison import compare
+    from tileops.trace.files import check_output
 
-    comparison = compare(_side(arguments.before), _side(arguments.after), arguments.minimum, arguments.flops)
+    before, after = _paths(arguments.before), _paths(arguments.after)
+    if arguments.html is not None:
+        with _telling():
+            check_output(arguments.html, before + after)
+    comparison = compare(_side(before), _side(after), arguments.minimum, arguments.flops)
     if arguments.html is not None:
         from tileops.trace.export.html import export_comparison
 
-        try:
+        with _telling():
             export_comparison(comparison, arguments.html)
-        except OSError as error:
-            raise TraceError(f"{error.filename}: {error.strerror}") from error
     if arguments.json:
         print(json.dumps(comparison.as_dict(), indent=2))
     else:
@@ -89,13 +94,20 @@ def _failed(comparison: Comparison, what: str, limit: float) -> bool:
     return any(finding.win > 0 and finding.win >= limit for finding in comparison.new)
 
 
-def _side(path: Path) -> list[Timeline]:
-    """The launches of a side.
+@contextlib.contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TraceError(f"{error.filename}: {error.strerror}") from error
+
+
+def _paths(path: Path) -> list[Path]:
+    """The recordings of a side.
 
     Raises:
-        TraceError: if it holds none, or a file is no recording.
+        TraceError: if it holds none.
     """
-    from tileops.cli.trace.files import read
     from tileops.trace.recording import SUFFIX
 
     try:
@@ -104,4 +116,15 @@ def _side(path: Path) -> list[Timeline]:
         raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from error
     if not paths:
         raise TraceError(f"{path}: holds no recording (*{SUFFIX})")
-    return [read(one)[1] for one in paths]
+    return paths
+
+
+def _side(paths: list[Path]) -> list[Timeline]:
+    """The launches of a side.
+
+    Raises:
+        TraceError: if a file is no recording.
+    """
+    from tileops.cli.trace.files import read
+
+    return [read(path)[1] for path in paths]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tileops.cli.completion import completes_files
 from tileops.trace.errors import TraceError
+from tileops.trace.files import identity
 
 HELP = "write recordings as perfetto, chrome, parquet, csv, json or html"
 EXAMPLES = """\
@@ -97,10 +98,13 @@ def _targets(sources: list[Path], output: str | None, suffix: str) -> list[Path]
         targets = [Path(output)]
     else:
         targets = [(Path(output) if output else source.parent) / f"{source.stem}{suffix}" for source in sources]
-    taken: dict[Path, Path] = {source.absolute(): source for source in sources}
+    read = {identity(source): source for source in sources}
+    read.pop(None, None)  # those that are not there
+    taken: dict[str, Path] = {}
     for source, target in zip(sources, targets):
-        if target.absolute() in taken:
-            other = taken[target.absolute()]
+        place = os.path.realpath(target)
+        other = read.get(identity(target)) or taken.get(place)
+        if other is not None:
             raise TraceError(f"{source}: would be written over {other}: write them to different folders with --output")
-        taken[target.absolute()] = target
+        taken[place] = target
     return targets

@@ -10,12 +10,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from ...trace.files import write_whole
+from ...trace.files import check_output, exported, identity
 from ..errors import ProfileError
 from ..facts import Report
 from .data import to_json
 from .html import to_html
 from .text import to_text
+
+_NAMES = "report.txt", "report.json", "report.html"
 
 
 def save(report: Report, folder: str) -> tuple[Report, list[str]]:
@@ -30,30 +32,38 @@ def save(report: Report, folder: str) -> tuple[Report, list[str]]:
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProfileError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
+    try:
         source = Path(report.trace) if report.trace else None
+        for name in _NAMES:
+            check_output(place / name, [*([source] if source else []), *report.files])
         written = []
         if source is not None and source.exists():
             trace = place / "trace.json.gz"
-            if source.resolve() != trace.resolve():
-                _copy(source, trace)
+            if identity(source) != identity(trace):
+                check_output(trace, report.files)
+                _pack(source, trace)
             written.append(trace)
             report = replace(report, trace=str(trace))
         others = []
         for path in map(Path, report.files):
             if path.exists() and path.resolve().parent != place.resolve():
-                shutil.copyfile(path, place / path.name)
+                _copy(path, place / path.name)
             others.append(str(place / path.name) if (place / path.name).exists() else str(path))
         written += [Path(other) for other in others if Path(other).parent == place]
         report = replace(report, files=others)
-        for name, content in (
-            ("report.txt", to_text(report).encode("utf-8", "replace")),
-            ("report.json", to_json(report)),
-            ("report.html", to_html(report).encode("utf-8", "replace")),
-        ):
-            write_whole(place / name, content)
+        contents = (
+            to_text(report).encode("utf-8", "replace"),
+            to_json(report),
+            to_html(report).encode("utf-8", "replace"),
+        )
+        for name, content in zip(_NAMES, contents):
+            with exported(place / name) as file:
+                file.write(content)
             written.append(place / name)
     except OSError as error:
-        raise ProfileError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
+        raise ProfileError(f"{error.filename}: {error.strerror}") from error
     return report, [str(path) for path in written]
 
 
@@ -72,16 +82,24 @@ def save_for_tensorboard(report: Report, folder: str) -> str:
     if not report.trace or not Path(report.trace).exists():
         raise ProfileError("the report's trace is gone, and TensorBoard shows nothing else: profile again")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _copy(Path(report.trace), path)
+        _pack(Path(report.trace), path)
     except OSError as error:
-        raise ProfileError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise ProfileError(f"{error.filename}: {error.strerror}") from error
     return str(path)
 
 
 def _copy(source: Path, target: Path) -> None:
-    with open(source, "rb") as file:
+    with exported(target) as out, open(source, "rb") as file:
+        shutil.copyfileobj(file, out, 1 << 20)
+
+
+def _pack(source: Path, target: Path) -> None:
+    """Copies a trace, compressed even if it was not."""
+    with exported(target) as out, open(source, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        with open(target, "wb") if packed else gzip.open(target, "wb") as out:
+        if packed:
             shutil.copyfileobj(file, out, 1 << 20)
+        else:
+            with gzip.GzipFile(target.name, "wb", fileobj=out) as pressed:
+                shutil.copyfileobj(file, pressed, 1 << 20)

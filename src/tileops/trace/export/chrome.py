@@ -36,7 +36,7 @@ def export_chrome(
 
     Args:
         timeline: what to write.
-        path: the file; its folders are made, and a file that is there is replaced.
+        path: the file; its folders are made, and a file that is there is replaced, unless it is a recording.
         progress: called with how much is done, from 0 to 1.
 
     Returns:

@@ -25,7 +25,7 @@ def export_comparison(
 
     Args:
         comparison: what :func:`tileops.trace.comparison.compare` gave.
-        path: the file; its folders are made, and a file that is there is replaced.
+        path: the file; its folders are made, and a file that is there is replaced, unless it is a recording.
         title: the page's heading; by default what the kernels are called.
         plotlyjs: where the page has Plotly's library from, see :func:`tileops.trace.export.html.export_html`.
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ...files import prepared
+from ...files import destination, prepared
 from ..choices import INDEX
 from . import listing
 from .headline import Headline, read
@@ -134,6 +134,8 @@ def _date(text: str) -> list[str]:
 
 def _put(index: Path, content: bytes) -> bool:
     """Moves the index to its place, unless a file is there that is not ours."""
+    if index.is_symlink() and _ours(index):
+        index = destination(index)
     with prepared(index) as (file, temporary):
         file.write(content)
         file.close()
@@ -156,6 +158,8 @@ def _put(index: Path, content: bytes) -> bool:
 def _ours(index: Path) -> bool:
     """Whether an ``index.html`` was written by this module; one that went away is nobody's."""
     first = _FIRST_LINES.encode("ascii")
+    if os.path.lexists(index) and not index.is_file():
+        return False  # a pipe would have its reader wait
     try:
         with open(index, "rb") as file:
             return file.read(len(first)) == first

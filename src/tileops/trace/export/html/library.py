@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
+import os
 from functools import cache
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
-from ...files import write_whole
+from ...files import prepared
 
 _CDN = "https://cdn.plot.ly"
 
@@ -40,7 +42,8 @@ def integrity() -> str:
 def write_beside(page: Path) -> None:
     """Puts the library into the folder of ``page``, unless it is there already.
 
-    It goes by the content: a foreign or a truncated file of that name is replaced.
+    It goes by the content: a foreign or a truncated file of that name is replaced. So is a link, whose target may be
+    anybody's: the user did not name it.
 
     Raises:
         OSError: if it cannot be written.
@@ -52,4 +55,9 @@ def write_beside(page: Path) -> None:
             return
     except OSError:
         pass  # missing or not readable: writing tells which
-    write_whole(path, content())
+    if os.path.lexists(path) and not (path.is_file() or path.is_symlink()):
+        raise OSError(errno.EEXIST, f"{path.name} beside it is no file", str(path))
+    with prepared(path) as (file, temporary):
+        file.write(content())
+        file.close()
+        os.replace(temporary, path)

@@ -27,7 +27,7 @@ def export_html(timeline: Timeline, path: str | Path, *, title: str | None = Non
 
     Args:
         timeline: what to show.
-        path: the file; its folders are made, and a file that is there is replaced.
+        path: the file; its folders are made, and a file that is there is replaced, unless it is a recording.
         title: the page's heading; the kernel's name by default.
         plotlyjs: where the page has Plotly's JavaScript (5 MB) from: ``"embed"`` puts it into the page; ``"folder"``
             puts it beside the page as ``plotly-VERSION.min.js``, once for all pages of the folder; ``"cdn"`` has the
