@@ -414,7 +414,7 @@ def test_the_page_of_a_comparison_costs_no_other_file(ran: Ran, tmp_path: Path) 
     contents = {file: file.read_bytes() for file in (first, second, other, nameless, *repeats.iterdir())}
     lost, read = "it is a recording, which would be lost: give another name", "it is one of the files that are read"
     for page, said in (
-        (first, lost), (second, lost), (other, lost), (next(repeats.iterdir()), lost), (nameless, read),
+        (first, lost), (second, lost), (other, lost), (repeats / "launch-1.tltrace", lost), (nameless, read),
         (tmp_path / "link", read), (tmp_path / "pipe", "it is a pipe: give a file's name"),
         (tmp_path, "it is a folder: give a file's name"),
     ):  # fmt: skip
