@@ -158,5 +158,5 @@ def test_a_trace_is_packed_for_tensorboard(report: Report, tmp_path: Path) -> No
         path = Path(report.save_for_tensorboard(str(tmp_path / "logs" / "run")))
         assert gzip.decompress(path.read_bytes()) == Path(report.trace).read_bytes()
     assert [one for one in path.parent.iterdir() if one.name.startswith(".")] == []
-    with pytest.raises(ProfileError, match=r"cannot be written: the folder \S+ cannot be made: "):
+    with pytest.raises(ProfileError, match="cannot be written: "):
         report.save_for_tensorboard(str(path / "below"))
