@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import inspect
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ from torch.autograd import DeviceType
 
 from tileops.profile import diagnosis, read_trace, report_on
 from tileops.profile.peaks import GPUS, Ceilings
+from tileops.trace import trace
 
 ROOT = Path(__file__).parents[1]
 SKILL = ROOT / "skills" / "tilelang-torch-profiler"
@@ -154,11 +156,13 @@ def test_named_options_exist(page):
     template = sys_output(sys.executable, SKILL / "scripts" / "profile_template.py", "--help")
     command = sys_output(sys.executable, "-m", "tileops", "profile", "module:function", "--help")
     peaks = sys_output(sys.executable, "-m", "tileops", "profile", "peaks", "--help")
+    tracing = sys_output(sys.executable, "-m", "tileops", "trace", "run", "--help")
     for text in inline(page):
         if text == "tileops trace --help":
             continue
         for option in re.findall(r"(?<!\S)--[a-z][\w-]*", text):
             known = peaks if "peaks" in text else command if "tileops profile" in text else template + command
+            known = tracing if "tileops trace run" in text else known
             assert re.search(rf"{option}\b", known), f"{option} in {text!r}"
 
 
@@ -190,6 +194,22 @@ def test_the_page_names_every_file_of_the_skill():
     for path in SKILL.rglob("*"):
         if path.is_file() and path.suffix in (".py", ".md") and path.name != "SKILL.md":
             assert str(path.relative_to(SKILL)) in text
+
+
+@of_page
+def test_pages_that_send_to_the_tracer_say_that_kernels_need_no_markers(page):
+    text = body(page)
+    if "tileops.trace" in text:
+        assert "tileops trace run" in text
+        assert not re.search(r"needs? `trace\.range`|mark [^.]* with `trace\.range`", text)
+
+
+def test_the_ways_into_a_kernel_are_the_tracers():
+    """All three are named, and their arguments are there."""
+    names = {text for text in inline(SKILL / "SKILL.md") if "trace." in text}
+    for name, arguments in (("instrument", ["kernel"]), ("auto", ["kernel", "launch"]), ("enable", ["output"])):
+        assert any(f"trace.{name}(" in text for text in names)
+        assert set(arguments) <= set(inspect.signature(getattr(trace, name)).parameters)
 
 
 def test_the_sdist_has_the_skill():
@@ -374,13 +394,60 @@ def test_without_a_compiler_pytorch_alone_is_profiled(template, tmp_path, monkey
         (["--repeats", "0"], "--repeats must be 1 at least"),
         (["--wait", "-1"], "--wait and --warmup-steps must be 0 at least"),
         (["--dtype", "float16"], "on a CPU the operands are float32"),
+        *((["--" + name, "0"], f"--{name} 0: the kernel's blocks need a multiple of 32") for name in "mnk"),
+        *(
+            (["--" + name, number], f"--{name} must be 1 at least")
+            for name in ("warmup", "repeats", "calls", "rows", "active", "repeat")
+            for number in ("0", "-1")
+        ),
+        *(
+            (["--" + name, number], f"--{name} must be a number above 0")
+            for name in ("peak-tflops", "peak-gbps")
+            for number in ("-3", "0", "nan", "inf")
+        ),
+        (["--loop", "--peak-tflops", "5"], "--peak-tflops goes with neither --loop nor --plain"),
+        (["--plain", "--peak-gbps", "5"], "--peak-gbps goes with neither --loop nor --plain"),
+        (["--plain", "--loop"], "--loop needs the profiler that --plain leaves out"),
+        (["--plain", "--memory"], "--memory needs the profiler"),
+        (["--plain", "--tensorboard", "logs"], "--tensorboard needs the profiler"),
+        *((["--" + name, "4"], f"--{name} goes with --loop") for name in ("wait", "warmup-steps", "active", "repeat")),
     ],
 )
 def test_bad_arguments(template, arguments, message, capsys):
+    assert message in refused(template, arguments, capsys)
+
+
+def refused(template, arguments: list[str], capsys) -> str:
+    """The one line, below the usage, with which arguments are refused before anything is done."""
     with pytest.raises(SystemExit) as error:
         template.main(["--device", "cpu", *arguments])
     assert error.value.code == 2
-    assert message in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    usage, _, line = printed.err.rpartition(": error: ")
+    assert usage.startswith("usage: ")
+    assert line.count("\n") == 1
+    return line
+
+
+@pytest.mark.parametrize("option", ["--output", "--tensorboard"])
+def test_folders_that_are_none(template, option, tmp_path, capsys, monkeypatch):
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (file, file / "below" / "it"):
+        assert f"argument {option}: {file} is a file, and a folder is wanted" in refused(
+            template, [option, str(path)], capsys
+        )
+    (tmp_path / "link").symlink_to("nowhere")
+    assert "is a file" in refused(template, [option, str(tmp_path / "link")], capsys)
+    monkeypatch.setattr(template.os, "access", lambda path, mode: False)
+    assert f"{tmp_path} cannot be written" in refused(template, [option, str(tmp_path / "new")], capsys)
+
+
+def test_a_file_where_the_default_folder_would_be(template, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("out").write_text("")
+    assert "argument --output: out is a file" in refused(template, [], capsys)
 
 
 def event(name: str, start: float, end: float, gpu: bool = False, annotation: bool = False) -> SimpleNamespace:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -400,6 +401,21 @@ def loop(work: Work, arguments: argparse.Namespace, device: str) -> None:
             prof.step()
 
 
+def folder(text: str) -> Path:
+    """A folder, checked before what takes long: it is there, or can be made."""
+    path = Path(text)
+    there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
+    if not there.is_dir():
+        raise argparse.ArgumentTypeError(f"{there} is a file, and a folder is wanted")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"{there} cannot be written")
+    return path
+
+
+def option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = "cuda" if torch.cuda.is_available() else "cpu"
@@ -411,8 +427,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=20, help="measured calls of each candidate (%(default)s)")
     parser.add_argument("--calls", type=int, default=10, help="calls in a row for a time by itself (%(default)s)")
     parser.add_argument("--rows", type=int, default=20, help="of the summary table (%(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the traces (%(default)s)")
-    parser.add_argument("--tensorboard", type=Path, metavar="DIR", help="a log folder for TensorBoard too")
+    parser.add_argument("--output", type=folder, default="out", help="folder for the traces (%(default)s)")
+    parser.add_argument("--tensorboard", type=folder, metavar="DIR", help="a log folder for TensorBoard too")
     parser.add_argument("--memory", action="store_true", help="record allocations, and write their timeline")
     parser.add_argument("--plain", action="store_true", help="only call, without a profiler: for ncu and the like")
     parser.add_argument("--source", action="store_true", help="write the generated source, and what it shows")
@@ -432,15 +448,28 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     arguments.dtype = arguments.dtype or default_dtype(arguments.device)
     blocks = (BLOCK_M, BLOCK_N, BLOCK_K) if arguments.device == "cuda" else (CPU_BLOCK,) * 3
     for name, block in zip("mnk", blocks):
-        size = getattr(arguments, name) or default_size(arguments.device)
+        size = getattr(arguments, name)
+        size = default_size(arguments.device) if size is None else size
         if size < 1 or size % block:
-            parser.error(f"--{name} {size}: the kernel's blocks need a multiple of {block}")
+            parser.error(f"--{name} {size}: the kernel's blocks need a multiple of {block}, and one at least")
         setattr(arguments, name, size)
-    for name in ("warmup", "repeats", "calls", "active", "repeat"):
+    for name in ("warmup", "repeats", "calls", "rows", "active", "repeat"):
         if getattr(arguments, name) < 1:
             parser.error(f"--{name} must be 1 at least")
     if arguments.wait < 0 or arguments.warmup_steps < 0:
         parser.error("--wait and --warmup-steps must be 0 at least")
+    for name in ("peak_tflops", "peak_gbps"):
+        peak = getattr(arguments, name)
+        if peak is not None and not 0 < peak < math.inf:
+            parser.error(f"{option(name)} must be a number above 0")
+        if peak is not None and (arguments.loop or arguments.plain):
+            parser.error(f"{option(name)} goes with neither --loop nor --plain, which print no rates")
+    for name in ("loop", "memory", "tensorboard"):
+        if arguments.plain and getattr(arguments, name):
+            parser.error(f"--{name} needs the profiler that --plain leaves out")
+    for name in ("wait", "warmup_steps", "active", "repeat"):
+        if not arguments.loop and getattr(arguments, name) != parser.get_default(name):
+            parser.error(f"{option(name)} goes with --loop")
     return arguments
 
 
