@@ -168,6 +168,57 @@ def test_a_script_that_fails_is_reported_too(tmp_path, capsys):
     assert "Traceback" in printed.err
 
 
+@pytest.mark.parametrize("is_module", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    raise ValueError('broken')\n\nf()\n",
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise ValueError('broken')\n",
+        "class Stop(BaseException): pass\nraise Stop('here')\n",
+        "print(1",
+        "import no_such_module\n",
+        "import program_beside\n",
+    ],
+)
+def test_what_a_program_raises_is_told_as_python_tells_it(text, is_module, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "program_that_fails.py"
+    script.write_text(text)
+    (tmp_path / "program_beside.py").write_text("def (")
+    what = ["-m", script.stem] if is_module else [str(script)]
+    assert main(["profile", *what]) == 2
+    told = capsys.readouterr()
+    python = subprocess.run([sys.executable, *what], capture_output=True, text=True, check=False).stderr
+    # Python's own way to a module is in its traceback; of what does not parse, there is then nothing above its lines.
+    own = re.sub(r'  File "<frozen (runpy|importlib).*\n', "", python)
+    assert told.err == re.sub(r"\ATraceback.*\n(?=  File .*\n.*\n *\^.*\nSyntaxError)", "", own)
+    assert "The script failed: " in told.out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def f():\n    raise ValueError('broken\\nmore')\n\nf()\n", "ValueError: broken ({}, line 2)"),
+        ("print(1", "SyntaxError: '(' was never closed ({}, line 1)"),
+        ("\nimport no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module' ({}, line 2)"),
+        ("import json\njson.loads('')\n", "JSONDecodeError: Expecting value: line 1 column 1 (char 0) ({}, line 2)"),
+        ("import sys\nsys.exit(4)\n", "it ended with exit status 4 ({}, line 2)"),
+        ("import sys\nsys.exit('no data')\n", "it ended with exit status 1: no data ({}, line 2)"),
+        ("raise SystemExit\n", "it ended with exit status 0 ({}, line 1)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told_on_one_line(text, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    script = tmp_path / "import_that_fails.py"
+    script.write_text(text)
+    for place in (script.stem, str(script)):
+        sys.modules.pop(script.stem, None)
+        assert main(["profile", f"{place}:work"]) == 2
+        printed = capsys.readouterr()
+        assert printed.err == f"tileops: {place} cannot be imported: {said.format(script.name)}\n"
+        assert printed.out == ""
+
+
 @pytest.mark.parametrize(("name", "expected"), [("one", ["one"]), ("several", ["product", "sum"])])
 def test_a_function(tmp_path, capsys, monkeypatch, name, expected):
     (tmp_path / f"module_{name}.py").write_text(MODULE)
@@ -199,7 +250,18 @@ def test_mistakes(arguments, said, capsys):
 def test_a_function_that_fails(tmp_path, capsys):
     (tmp_path / "failing.py").write_text(MODULE)
     assert main(["profile", f"{tmp_path}/failing.py:broken"]) == 2
-    assert "ValueError: no" in capsys.readouterr().err
+    assert capsys.readouterr().err == "tileops: candidate 'broken' failed: ValueError: no (failing.py, line 9)\n"
+
+
+def test_a_function_that_ends_the_process(tmp_path, capsys):
+    (tmp_path / "ending.py").write_text(
+        "def alone():\n    raise SystemExit(3)\ndef several():\n    return {'ex': alone, 'other': int}\n"
+    )
+    for function, name in (("alone", "alone"), ("several", "ex")):
+        assert main(["profile", f"{tmp_path}/ending.py:{function}"]) == 2
+        printed = capsys.readouterr()
+        assert printed.err == f"tileops: candidate {name!r} ended with exit status 3 (ending.py, line 2)\n"
+        assert printed.out == ""
 
 
 @pytest.mark.parametrize("what", [[], ["read"], ["compare"], ["peaks"], ["script.py"], ["module:function"]])
@@ -281,6 +343,23 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path, caps
         printed = capsys.readouterr()
         assert "cannot be written" in printed.err
         assert "it ran" not in printed.out
+
+
+def test_a_file_where_a_folder_is_wanted(trace, tmp_path, capsys):
+    file = tmp_path / "file.py"
+    file.write_text("print('it ran')\n")
+    for path in (file, file / "below"):
+        for what, option, written in (
+            (["read", trace], "--output", "report"),
+            ([str(file)], "--output", "report"),
+            ([str(file)], "--tensorboard", "trace"),
+            ([f"{file}:f"], "--output", "report"),
+        ):
+            assert main(["profile", *what, option, str(path)]) == 2
+            printed = capsys.readouterr()
+            reason = f"{file} is a file, and a folder is wanted"
+            assert printed.err == f"tileops: {path}: the {written} cannot be written: {reason}\n"
+            assert printed.out == ""
 
 
 def test_how_a_script_ended(tmp_path, capsys):

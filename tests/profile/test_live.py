@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import subprocess
 import sys
+import sysconfig
 from dataclasses import replace
 from typing import ClassVar
 
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 
 from tileops.profile import ProfiledLoop, ProfileError, profile, read_trace, report_on
 from tileops.profile.facts import Times
-from tileops.profile.live import candidates, ceilings, sources
+from tileops.profile.live import candidates, ceilings, failures, sources
 from tileops.profile.live.counting import count_flops
 from tileops.profile.live.device import Device, this_device
 from tileops.profile.live.recording import no_cuda_activity
@@ -107,6 +110,97 @@ def test_saving(compared, tmp_path):
 def test_mistakes(given, options, said):
     with pytest.raises(ProfileError, match=said):
         profile(given, **options)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SystemExit(3), "ended with exit status 3"),
+        (SystemExit(), "ended with exit status 0"),
+        (SystemExit("no data\nat all"), "ended with exit status 1: no data"),
+        (RuntimeError("boom"), "failed: RuntimeError: boom"),
+        (ValueError("\nfirst\nsecond"), "failed: ValueError: first"),
+        (AssertionError(), "failed: AssertionError"),
+    ],
+)
+@pytest.mark.parametrize("phase", ["warm_up", "count_flops", "_back_to_back", "_profiled"])
+def test_a_failing_candidate_is_told_on_one_line(error, said, phase, monkeypatch):
+    """Whenever it is called: from the phase on."""
+    phases: list[str] = []
+
+    def work() -> None:
+        if phases:
+            raise error
+
+    before = getattr(candidates, phase)
+    monkeypatch.setattr(candidates, phase, lambda *given: phases.append(phase) or before(*given))
+    monkeypatch.setattr(candidates, "_ROUND_NS", 1.0)
+    with pytest.raises(ProfileError) as raised:
+        profile({"b": work}, warmup=1, repeats=1)
+    assert str(raised.value) == f"candidate 'b' {said} (test_live.py, line {work.__code__.co_firstlineno + 2})"
+    assert raised.value.__cause__ is error
+
+
+def test_a_candidate_that_ends_while_it_is_captured(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph: contextlib.nullcontext())
+    with pytest.raises(ProfileError, match=r"candidate 'a' ended with exit status 3 \(test_live.py, line \d+\)"):
+        candidates._replayed({"a": lambda: sys.exit(3)}, {}, GPU, [])
+
+
+def test_the_place_of_a_failure_is_the_users_innermost_line(tmp_path):
+    def of(file: str, text: str, call, module: str = "work") -> None:
+        """Runs code as that of a file, with something to call."""
+        exec(compile(text, file, "exec"), {"__name__": module, "call": call} if module else {"call": call})
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    def told(call) -> str:
+        try:
+            call()
+        except ValueError as error:
+            # Without this file's own lines: each is of the user's, too.
+            traceback = error.__traceback__
+            kept = [frame for frame in walk(traceback) if frame.tb_frame.f_code.co_filename != __file__]
+            for before, after in itertools.pairwise([*kept, None]):
+                before.tb_next = after
+            return failures.told(error.with_traceback(kept[0] if kept else None)).partition("ValueError: no")[2]
+        raise AssertionError
+
+    def walk(traceback):
+        while traceback is not None:
+            yield traceback
+            traceback = traceback.tb_next
+
+    stdlib = sysconfig.get_path("stdlib")
+    layers = {
+        "user": ("/home/me/boom.py", "\n\ncall()", "boom"),
+        "helper": ("/home/me/helper.py", "\ncall()", "helper"),
+        "python": (f"{stdlib}/json/decoder.py", "call()", "json.decoder"),
+        "frozen": ("<frozen importlib._bootstrap>", "call()", "importlib._bootstrap"),
+        "installed": (f"{stdlib}/site-packages/some/thing.py", "\n\n\n\ncall()", "some.thing"),
+        "torch": ("/home/me/src/torch/functional.py", "call()", "torch.functional"),
+        "tilelang": ("/home/me/src/tilelang/jit.py", "call()", "tilelang.jit"),
+        "tileops": ("/home/me/src/tileops/cli/profile.py", "call()", "tileops.cli.profile"),
+        "made up": ("/build/tvm/binder.cc", "call()", ""),
+    }
+    for stack, place in (
+        ("user", " (boom.py, line 3)"),
+        ("tileops user helper", " (helper.py, line 2)"),
+        ("tileops user torch tilelang", " (boom.py, line 3)"),
+        ("user python", " (boom.py, line 3)"),
+        ("user installed torch made up", " (boom.py, line 3)"),
+        ("frozen user", " (boom.py, line 3)"),
+        ("tileops installed torch", " (thing.py, line 5)"),
+        ("tileops torch python", ""),
+        ("", ""),
+    ):
+        call = fail
+        for layer in reversed(stack.replace("made up", "made_up").split()):
+            file, text, module = layers[layer.replace("_", " ")]
+            call = functools.partial(of, file, text, call, module)
+        assert told(call) == place, stack
 
 
 async def coroutine() -> None:
@@ -535,6 +629,21 @@ def test_a_loop_that_ends_early_or_fails(tmp_path):
     assert report.memory
     with pytest.raises(ProfileError, match="0 at least"):
         ProfiledLoop("x", active=0)
+
+
+def test_a_file_where_a_folder_is_wanted(compared, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (str(file), str(file / "below")):
+        for what, write in (
+            ("report", compared.save),
+            ("trace", compared.save_for_tensorboard),
+            ("traces", lambda folder: ProfiledLoop(folder).__enter__()),
+        ):
+            with pytest.raises(ProfileError) as raised:
+                write(path)
+            reason = f"{file} is a file, and a folder is wanted"
+            assert str(raised.value) == f"{path}: the {what} cannot be written: {reason}"
 
 
 def test_tensorboards_names(tmp_path):

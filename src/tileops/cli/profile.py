@@ -11,13 +11,12 @@ import os
 import shlex
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileops.cli.printable import printable_lines
-from tileops.cli.program import NoProgramError, check_script, run_program
+from tileops.cli.program import NoProgramError, check_script, of_program, run_program
 
 if TYPE_CHECKING:
     from tileops.profile import Report, Trace
@@ -89,8 +88,10 @@ def _read(argv: Sequence[str]) -> int:
     if (arguments.of is None) != (counts == (None, None)) or (arguments.dtype and arguments.of is None):
         parser.error("--of NAME goes with --flops or --bytes, and --dtype with these: of what they are, and how many")
     from tileops.profile.report.build import report_on
+    from tileops.profile.report.files import make_folder
 
-    _make_folder(arguments.output)
+    if arguments.output:  # before what takes long
+        make_folder(arguments.output)
     flops, bytes_moved = ({arguments.of: count} if count is not None else None for count in counts)
     report = report_on(_load(arguments.trace), flops=flops, bytes_moved=bytes_moved, dtype=arguments.dtype)
     _show(report, arguments)
@@ -220,7 +221,11 @@ def _program(what: str, argv: Sequence[str], module: bool) -> int:
         end = argv.index("--") if "--" in argv else len(argv)
         arguments, others = parser.parse_known_args(argv[:end])
         others += argv[end + 1 :]
-    _make_folder(arguments.output)
+    from tileops.profile.report.files import make_folder
+
+    for folder, written in ((arguments.output, "the report"), (arguments.tensorboard, "the trace")):
+        if folder:  # before what takes long
+            make_folder(folder, written)
     place = os.getcwd()
     try:
         with contextlib.redirect_stdout(sys.stderr) if arguments.json else contextlib.nullcontext():
@@ -233,21 +238,6 @@ def _program(what: str, argv: Sequence[str], module: bool) -> int:
 
         drop(report)
     return failed
-
-
-def _make_folder(folder: str | None) -> None:
-    """Makes the folder for a report before what takes long.
-
-    Raises:
-        ProfileError: if it cannot be made.
-    """
-    from tileops.profile.errors import ProfileError
-
-    if folder:
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ProfileError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
 
 
 def _is_function(what: str) -> bool:
@@ -323,6 +313,7 @@ class _Candidates(BaseException):
 def _find(what: str) -> Callable[[], Any]:
     """The function that ``module:function`` or ``file.py:function`` names."""
     from tileops.profile.errors import ProfileError
+    from tileops.profile.live.failures import told
 
     place, _, name = what.rpartition(":")
     if not place or not name:
@@ -340,8 +331,9 @@ def _find(what: str) -> Callable[[], Any]:
             module = importlib.import_module(place)
     except ProfileError:
         raise
-    except Exception as error:
-        raise ProfileError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        ended = "it ended with " if isinstance(error, SystemExit) else ""
+        raise ProfileError(f"{place} cannot be imported: {ended}{told(error)}") from error
     function = getattr(module, name, None)
     if not callable(function):
         raise ProfileError(f"{place} has no function {name!r}")
@@ -373,8 +365,10 @@ def _of_script(script: str, argv: Sequence[str], is_module: bool, arguments: arg
                     failure, status = f"The script ended with {_status(exit_.code)}.", 2
             except KeyboardInterrupt:
                 failure, status = "The script was interrupted: what it did until then is shown.", 130
-            except Exception as error:
-                traceback.print_exc()
+            except BaseException as error:
+                # The first frame is this function's.
+                error.__traceback__ = of_program(error.__traceback__ and error.__traceback__.tb_next)
+                sys.excepthook(type(error), error, error.__traceback__)
                 status = 2
                 failure = f"The script failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
     except NoProgramError as error:

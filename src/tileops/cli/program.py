@@ -62,7 +62,9 @@ def run_program(what: str, arguments: Sequence[str], is_module: bool) -> None:
 
 def of_program(traceback: TracebackType | None) -> TracebackType | None:
     """A traceback of what a program raised, less the calls that lead to the program; ``None`` if these are all."""
-    own = (__file__, runpy.__file__, "<frozen runpy>")
+    # A module that does not parse is compiled below importlib's frames.
+    importlib = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+    own = (__file__, runpy.__file__, "<frozen runpy>", *importlib)
     while traceback is not None and traceback.tb_frame.f_code.co_filename in own:
         traceback = traceback.tb_next
     return traceback

@@ -24,6 +24,7 @@ from ..structure.artifacts import first_passage, inside
 from ..structure.attribution import instances, labels
 from ..structure.own import OWN, without_own
 from . import ceilings as measured_ceilings
+from . import failures
 from . import instructions as machine_code
 from .counting import count_flops
 from .device import Device, this_device
@@ -36,6 +37,8 @@ Work = Callable[[], object]
 _ROUNDS = 20
 _ROUND_NS = 1_000_000.0
 _MOST_CALLS = 1000
+# What a candidate may raise: one that ends the process ends here.
+_FAILURES = (Exception, SystemExit)
 # A cold L2 means that so many times its size was written since.
 _FLUSH = 2.0
 
@@ -104,15 +107,20 @@ def profile(
     for name, work in list(named.items()):
         try:
             warmed[name] = warm_up(work, device, warmup)
-        except Exception as error:
+        except _FAILURES as error:
+            _or_out_of_memory(name, error, missing)
+            del named[name]
+    counted = {}
+    for name, work in list(named.items()):
+        if of_flops.get(name) is not None:
+            continue
+        try:
+            of_flops[name], counted[name] = count_flops(work)
+        except _FAILURES as error:
             _or_out_of_memory(name, error, missing)
             del named[name]
     if not named:
         raise ProfileError("No candidate is left to profile. " + " ".join(missing))
-    counted = {}
-    for name, work in named.items():
-        if of_flops.get(name) is None:
-            of_flops[name], counted[name] = count_flops(work)
     calls = _back_to_back(named, warmed, device, missing)
     if not named:
         raise ProfileError("No candidate is left to profile. " + " ".join(missing))
@@ -178,7 +186,7 @@ def _named(candidates: Mapping[str, Work] | Work) -> dict[str, Work]:
     return dict(candidates)
 
 
-def _or_out_of_memory(name: str, error: Exception, missing: list[str]) -> None:
+def _or_out_of_memory(name: str, error: BaseException, missing: list[str]) -> None:
     """Notes that a candidate ran out of memory.
 
     Raises:
@@ -187,12 +195,13 @@ def _or_out_of_memory(name: str, error: Exception, missing: list[str]) -> None:
     import torch
 
     if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
-        first = str(error).splitlines()[0] if str(error) else "out of memory"
-        missing.append(f"{name} ran out of memory and has no figures: {first}")
+        reason = failures.first_line(error) or "out of memory"
+        missing.append(f"{name} ran out of memory and has no figures: {reason}")
         return
     if isinstance(error, ProfileError):
         raise ProfileError(f"candidate {name!r}: {error}") from error
-    raise ProfileError(f"candidate {name!r} failed: {type(error).__name__}: {error}") from error
+    ended = "ended with" if isinstance(error, SystemExit) else "failed:"
+    raise ProfileError(f"candidate {name!r} {ended} {failures.told(error)}") from error
 
 
 def _back_to_back(
@@ -211,7 +220,7 @@ def _back_to_back(
             device.wait()
             try:
                 samples[name].append(device.time(named[name], calls[name]))
-            except Exception as error:
+            except _FAILURES as error:
                 _or_out_of_memory(name, error, missing)
                 del named[name]
     return {name: Times.of(taken) for name, taken in samples.items()}
@@ -241,8 +250,11 @@ def _replayed(
         try:
             with torch.cuda.graph(captured):
                 work()
+        except SystemExit as error:
+            _or_out_of_memory(name, error, missing)
         except Exception as error:  # whatever a capture does not allow, each has its own
-            missing.append(f"{name} cannot be captured in a CUDA graph: {str(error).splitlines()[0]}")
+            reason = failures.first_line(error) or type(error).__name__
+            missing.append(f"{name} cannot be captured in a CUDA graph: {reason}")
             device.wait()
             continue
         captured.replay()
@@ -270,7 +282,7 @@ def _profiled(
             try:
                 with record_function(name):
                     named[name]()
-            except Exception as error:
+            except _FAILURES as error:
                 _or_out_of_memory(name, error, missing)
                 continue
             if device.gpu:

@@ -13,6 +13,7 @@ from ..errors import ProfileError
 from ..facts import Report, Times
 from ..reading import read_trace
 from ..report.build import report_on, step_times
+from ..report.files import make_folder
 from .device import this_device
 from .recording import activities, allocations, no_cuda_activity
 
@@ -41,7 +42,7 @@ class ProfiledLoop:
         tensorboard: whether the traces get the names that TensorBoard's plugin looks for.
 
     Raises:
-        ProfileError: for numbers that make no sense.
+        ProfileError: for numbers that make no sense, and where the folder cannot be made.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class ProfiledLoop:
     def __enter__(self) -> ProfiledLoop:
         from torch.profiler import profile, schedule
 
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(str(self._folder), "the traces")
         self._device = this_device()
         self._snapshot = self._history.enter_context(allocations(self._folder, self._memory and self._device.gpu))
         with warnings.catch_warnings():

@@ -20,6 +20,28 @@ from .text import to_text
 _NAMES = "report.txt", "report.json", "report.html"
 
 
+def make_folder(folder: str, what: str = "the report") -> Path:
+    """Makes the folder for files, if it is not there.
+
+    Args:
+        folder: its path.
+        what: what is to be written there, for the message.
+
+    Raises:
+        ProfileError: if it cannot be made.
+    """
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next((place for place in (path, *path.parents) if place.exists()), path)
+        reason = f"{file} is a file, and a folder is wanted"
+        raise ProfileError(f"{folder}: {what} cannot be written: {reason}") from error
+    except OSError as error:
+        raise ProfileError(f"{folder}: {what} cannot be written: {error.strerror or error}") from error
+    return path
+
+
 def save(report: Report, folder: str) -> tuple[Report, list[str]]:
     """Writes the report in all its forms; see :meth:`tileops.profile.Report.save`.
 
@@ -29,11 +51,7 @@ def save(report: Report, folder: str) -> tuple[Report, list[str]]:
     Raises:
         ProfileError: if they cannot be written.
     """
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ProfileError(f"{folder}: the report cannot be written: {error.strerror or error}") from error
+    place = make_folder(folder)
     try:
         source = Path(report.trace) if report.trace else None
         for name in _NAMES:
@@ -78,9 +96,9 @@ def save_for_tensorboard(report: Report, folder: str) -> str:
     """
     # The worker, and when: runs of one log folder stand beside each other.
     name = f"{socket.gethostname()}_{os.getpid()}.{time.time_ns() // 1_000_000}.pt.trace.json.gz"
-    path = Path(folder, name)
     if not report.trace or not Path(report.trace).exists():
         raise ProfileError("the report's trace is gone, and TensorBoard shows nothing else: profile again")
+    path = make_folder(folder, "the trace") / name
     try:
         _pack(Path(report.trace), path)
     except OSError as error:
