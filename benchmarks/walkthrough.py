@@ -157,7 +157,7 @@ def main() -> None:
             kernels[name](a, b)
         produced, recorded = twins[name].record(a, b)
         recording = trace.fetch(twins[name].compiled, recorded)
-        # trace.perturbation, which would put it there, launches kernels that allocate their slots themselves.
+        # As trace.perturbation does it, which would run these two builds in turn, and not all of them.
         recording.meta["perturbation"] = asdict(cost)
         path = recording.save(options.folder / f"{name}.tltrace")
         timeline = recording.decode()
