@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import tilelang
 import tilelang.language as T
@@ -288,6 +289,7 @@ def test_mistakes_are_told() -> None:
             trace.instrument(kernels.gemm(), stem=stem)  # type: ignore[arg-type]
     with pytest.raises(TraceError, match=r"expected a tilelang.jit function, a compiled kernel or a PrimFunc, got int"):
         trace.instrument(3)
+    assert twin._outputs(kernels.gemm(), np.int64(-1)) == [2]
     for wrong in (3, -4, [0, 7], [True], "x", 1.0, {2: 3}.keys()):
         with pytest.raises(TraceError, match=r"out_idx: .* is no position of kernel 'matmul', which has 3 parameters"):
             trace.instrument(kernels.gemm(), out_idx=wrong, target=HOPPER)

@@ -383,14 +383,15 @@ def _outputs(func: Any, out_idx: Any) -> list[int] | None:
     positions = [] if out_idx is None else list(out_idx) if isinstance(out_idx, (list, tuple)) else [out_idx]
     count = len(func.params)
     for position in positions:
-        if isinstance(position, bool) or not isinstance(position, int) or not -count <= position < count:
+        is_number = hasattr(position, "__index__") and not isinstance(position, bool)  # NumPy's integers too
+        if not is_number or not -count <= position < count:
             name = str(attrs.get("global_symbol", "kernel"))
             raise TraceError(
                 f"instrument: out_idx: {position!r} is no position of kernel {name!r}, which has {count} parameters"
             )
     if ATTRIBUTE in attrs:
-        positions.append(len(func.params) - 1)
-    return [*dict.fromkeys(position % len(func.params) for position in positions)] or None
+        positions.append(count - 1)
+    return [*dict.fromkeys(int(position) % count for position in positions)] or None
 
 
 def _built(func: Any, settings: Settings, out_idx: Any, options: Mapping[str, Any]) -> Any:
