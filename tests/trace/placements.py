@@ -233,9 +233,16 @@ def by_hand(trace: Any) -> Any:
             lower = T.alloc_fragment((64, 128), FLOAT)
             full = T.alloc_barrier(128)
             free = T.alloc_barrier(256)
-            with T.ws(2):
-                with trace.group("producer", lead=256):
-                    for ki in T.serial(K // 64):
+            with T.ws(0):
+                with trace.group("consumer 0", lead=0):
+                    T.clear(upper)
+            with T.ws(1):
+                with trace.group("consumer 1", lead=128):
+                    T.clear(lower)
+            # A loop for each group would have a barrier of the whole block ahead of it, and nobody would come.
+            for ki in T.serial(K // 64):
+                with T.ws(2):
+                    with trace.group("producer", lead=256):
                         with trace.range("acquire"):
                             T.barrier_wait(free, (ki + 1) % 2)
                         with trace.range("load", payload=ki):
@@ -244,30 +251,28 @@ def by_hand(trace: Any) -> Any:
                             T.tma_copy(b[ki * 64, bx * 128], b_tile, barrier=full)
                         with trace.range("arrive"):
                             T.barrier_arrive(full)
-            with T.ws(0):
-                with trace.group("consumer 0", lead=0):
-                    T.clear(upper)
-                    for ki in T.serial(K // 64):
+                with T.ws(0):
+                    with trace.group("consumer 0", lead=0):
                         with trace.range("wait", payload=ki):
                             T.barrier_wait(full, ki % 2)
                         with trace.range("mma"):
                             T.gemm(a_upper, b_tile, upper)
                         with trace.range("release"):
                             T.barrier_arrive(free)
-                    with trace.range("store"):
-                        T.copy(upper, c[by * 128, bx * 128])
-            with T.ws(1):
-                with trace.group("consumer 1", lead=128):
-                    T.clear(lower)
-                    for ki in T.serial(K // 64):
+                with T.ws(1):
+                    with trace.group("consumer 1", lead=128):
                         with trace.range("wait", payload=ki):
                             T.barrier_wait(full, ki % 2)
                         with trace.range("mma"):
                             T.gemm(a_lower, b_tile, lower)
                         with trace.range("release"):
                             T.barrier_arrive(free)
-                    with trace.range("store"):
-                        T.copy(lower, c[by * 128 + 64, bx * 128])
+            with T.ws(0):
+                with trace.group("consumer 0", lead=0), trace.range("store"):
+                    T.copy(upper, c[by * 128, bx * 128])
+            with T.ws(1):
+                with trace.group("consumer 1", lead=128), trace.range("store"):
+                    T.copy(lower, c[by * 128 + 64, bx * 128])
 
     return kernel
 

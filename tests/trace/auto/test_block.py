@@ -34,6 +34,8 @@ from .running import slots
 from .test_twin import HOPPER, lowered
 
 PLAIN = {"target": HOPPER}
+# What a launch is given behind a kernel's parameters and the grid.
+BLOCK, DYNAMIC = ("threadIdx.x", "threadIdx.y", "threadIdx.z"), "tirx.use_dyn_shared_memory"
 
 
 @pytest.fixture(autouse=True)
@@ -183,7 +185,7 @@ def test_of_a_large_launch_the_first_ctas_are_recorded(
 ) -> None:
     source = corpus.text("gemm", "sm_90a", "0.1.15")
     made = instrument(source, "slots")
-    recorder = Recorder(made.table, 3, True, torch.zeros(2, dtype=torch.int64))
+    recorder = Recorder(made.table, 3, ("blockIdx.x", "blockIdx.y", *BLOCK, DYNAMIC), torch.zeros(2, dtype=torch.int64))
     build = Build("matmul_kernel", Compilation(), home=0, recorders={0: recorder}, launches=2)
     block = Block(trace)
     monkeypatch.setattr(block_module, "MOST_BYTES", made.table.line_words * 8 * 5 + 7)
@@ -517,20 +519,60 @@ def test_host_code_launches_what_it_is_given_and_ends_where_a_hook_fails() -> No
 
 
 def test_the_grid_is_found_among_a_launch_s_parameters() -> None:
-    assert host.ctas((32, 128, 128, 1, 1, 32768), True) == 32 * 128
-    assert host.ctas((7, 256, 1, 1), False) == 7
-    assert host.ctas((2, 3, 4, 64, 2, 1), False) == 24
-    assert host.ctas((2, 1, 1, 8, 2, 64, 1, 1), False) == 16  # clusters of two
-    with pytest.raises(TraceError, match="parameters that are not known"):
-        host.ctas((256, 1, 1), False)
+    assert host.ctas((32, 128, 128, 1, 1, 32768), ("blockIdx.x", "blockIdx.y", *BLOCK, DYNAMIC)) == 32 * 128
+    assert host.ctas((7, 256, 1, 1), ("blockIdx.x", *BLOCK)) == 7
+    assert host.ctas((2, 3, 4, 64, 2, 1), ("blockIdx.x", "blockIdx.y", "blockIdx.z", *BLOCK)) == 24
+    clusters = tuple(f"tir.cluster_dim_{axis}" for axis in "xyz")
+    assert host.ctas((2, 1, 1, 8, 2, 64, 1, 1), (*clusters, "blockIdx.x", "blockIdx.y", *BLOCK)) == 16
+    assert host.ctas((7, 256, 1, 1, 256), ("blockIdx.x", *BLOCK, "threadIdx.x")) == 7
+    with pytest.raises(TraceError, match="other parameters than blockIdx.x, threadIdx.x"):
+        host.ctas((256, 1, 1), ("blockIdx.x", *BLOCK))
+
+
+def bound_again(threads: tuple[int, ...]) -> Any:
+    """B = A, by threads that the author binds, as well as T.Kernel does."""
+    width = threads[0]
+
+    @T.prim_func
+    def bound(A: T.Tensor((4096,), "float32"), B: T.Tensor((4096,), "float32")):
+        with T.Kernel(4, 8, threads=threads) as (bx, by):
+            tx = T.thread_binding(0, width, thread="threadIdx.x")
+            ty = T.thread_binding(0, 128 // width, thread="threadIdx.y")
+            B[(bx * 8 + by) * 128 + ty * width + tx] = A[(bx * 8 + by) * 128 + ty * width + tx]
+
+    return bound
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("make", "launch", "ctas"),
+    [
+        (lambda: bound_again((128,)), (0, 0, 4, 8, 128, 1, 1, 128, 1), 32),
+        (lambda: bound_again((32, 4)), (0, 0, 4, 8, 32, 4, 1, 32, 4), 32),
+        (kernels.clustered, (0, 0, 2, 1, 1, 8, 2, 64, 1, 1), 16),
+    ],
+    ids=["a thread of its own", "two", "clusters"],
+)
+def test_launches_are_given_what_tvm_says(
+    make: Callable[[], Any], launch: tuple[int, ...], ctas: int, gpu: list[int], output: Path
+) -> None:
+    with trace.auto(launch=1) as block:
+        kernel = tilelang.compile(make(), **PLAIN)
+    before, _ = hooks(kernel)
+    assert before(*launch) is None
+    (build,) = block.builds
+    assert build.recording is not None
+    assert len(build.recording.slots) == ctas
+    (given, _) = re.findall(r"tileops_hook, \(TVMFFIAny\*\) \w+, (\d+),", kernel.get_host_source())
+    assert int(given) == len(launch)
 
 
 def test_a_hook_that_fails_does_not_stop_the_launch(gpu: list[int]) -> None:
     table = instrument(corpus.text("doubled", "sm_90a", "0.1.15"), "slots").table
-    recorder = Recorder(table, 1, False, torch.zeros(2, dtype=torch.int64), launch="the recorder")
+    recorder = Recorder(table, 1, ("blockIdx.x", *BLOCK), torch.zeros(2, dtype=torch.int64), launch="the recorder")
     build = Build("k", Compilation(), recorders={0: recorder})
     block = Block(trace, launch=1)
-    with pytest.warns(TraceWarning, match="kernel 'k': no timeline: its launch has parameters that are not known"):
+    with pytest.warns(TraceWarning, match="kernel 'k': no timeline: its launch has other parameters than blockIdx.x"):
         assert block._guarded(block._before, build)(0, 1) == "the recorder"
     assert build.recording is None
 
@@ -542,7 +584,7 @@ def test_a_hook_that_fails_does_not_stop_the_launch(gpu: list[int]) -> None:
 def launched(gpu: list[int]) -> tuple[Block, Build, Recorder]:
     """A block, a kernel in it, and what records that."""
     table = instrument(corpus.text("doubled", "sm_90a", "0.1.15"), "slots").table
-    recorder = Recorder(table, 1, False, torch.zeros(2, dtype=torch.int64))
+    recorder = Recorder(table, 1, ("blockIdx.x", *BLOCK), torch.zeros(2, dtype=torch.int64))
     return Block(trace, launch=1), Build("k", Compilation(), recorders={0: recorder}, home=0), recorder
 
 

@@ -63,7 +63,7 @@ class Recorder:
     Attributes:
         table: its site table.
         parameters: how many parameters the kernel has in C.
-        dynamic: whether it uses dynamic shared memory.
+        behind: what a launch is given behind these, see :meth:`Compilation.launch`.
         control: the control words, a tensor of two int64 on the GPU.
         markers: those that the kernel's author placed.
         launch: what is launched in the kernel's place; ``None`` where the kernel itself records.
@@ -71,7 +71,7 @@ class Recorder:
 
     table: SiteTable
     parameters: int
-    dynamic: bool
+    behind: tuple[str, ...]
     control: Any
     markers: Markers = field(default_factory=Markers)
     launch: Any = None
@@ -236,7 +236,7 @@ class Block:
         try:
             _check_gpu()
             device = _current_device()
-            source, build.recorders[device] = self._instrumented(source, _new_control(device))
+            source, build.recorders[device] = self._instrumented(source, build, _new_control(device))
             build.home, compilation.changed = device, True
         except Exception as reason:  # the author's kernel has to build, whatever this is
             build.reason = str(reason)
@@ -253,15 +253,15 @@ class Block:
                 build.reason = "TileLang's kernel cache was turned on inside the block"
         return compilation.builds[name]
 
-    def _instrumented(self, source: str, control: Any) -> tuple[str, Recorder]:
+    def _instrumented(self, source: str, build: Build, control: Any) -> tuple[str, Recorder]:
         kernel = parse(source)
         words = control_words(control.data_ptr())
         choice = None if self.ctas is None else Choice.of(self.ctas, lambda: multiprocessors("cuda"))
         made = instrument(
             source, f"{words}[0]", self.level, lines=f"{words}[1]", max_events=self.max_events, choice=choice
         )
-        dynamic, markers = "extern __shared__" in source, markers_of(source, kernel)
-        return made.source, Recorder(made.table, len(kernel.parameters), dynamic, control, markers)
+        behind = build.compilation.launch(build.name)
+        return made.source, Recorder(made.table, len(kernel.parameters), behind, control, markers_of(source, kernel))
 
     def _host(self, source: str, previous: Any, target: Any) -> str:
         """TileLang's callback for host code; kernels that are compiled together have theirs ahead of device code."""
@@ -339,7 +339,7 @@ class Block:
         import torch
 
         recorder, arguments = given
-        ctas = host.ctas(arguments[recorder.parameters :], recorder.dynamic)
+        ctas = host.ctas(arguments[recorder.parameters :], recorder.behind)
         table, markers, device = recorder.table, recorder.markers, recorder.control.device
         words = table.line_words - markers.table.line_words
         most = max(MOST_BYTES // (WORD_BYTES * words), 1)
@@ -366,7 +366,7 @@ class Block:
                 source = str(previous(source, target))
             if not _is_rebuilding():
                 return source
-            source, recorder = self._instrumented(source, control)
+            source, recorder = self._instrumented(source, build, control)
             made.append(recorder)
             return source
 

@@ -18,6 +18,7 @@ _GENERATES = "target.build.tilelang_"  # ahead of a target, in the name of what 
 _HOST = f"{_GENERATES}c_host"
 _CUDA = f"{_GENERATES}cuda"  # generates CUDA source and compiles it, as the tvm_ffi backend does
 _NOT_COMPILED = "_without_compile"  # behind it, where another one compiles what it generates
+_LAUNCH = "tirx.kernel_launch_params"  # TVM's attribute of a device function
 _KERNEL = "_kernel"  # what TileLang appends to a PrimFunc's name
 _NVCC_SAYS = "\nCompilation error:\n"
 _TELLS = re.compile(r"\b(error|fatal)\b[^:]*:")
@@ -95,6 +96,11 @@ class Compilation(instrumentation.PassInstrumentationTool):  # type: ignore[misc
                 raise
             self.failure = f"with recorder calls it does not compile: {first_error(error)}"
             return next_call()
+
+    def launch(self, kernel: str) -> tuple[str, ...]:
+        """What a kernel's launch is given behind the kernel's parameters: ``"blockIdx.x"``, ``"threadIdx.x"`` and so on."""
+        assert self.device is not None
+        return tuple(str(name) for name in self.device.functions[kernel][1].attrs[_LAUNCH])
 
     def arguments(self, kernel: str) -> str:
         """The tensors of the PrimFunc that a kernel belongs to, as recordings keep them; empty where unknown."""

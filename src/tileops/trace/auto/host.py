@@ -53,21 +53,18 @@ def hooked(source: str, kernel: str, hook: str) -> str:
     return source[: call.start()] + _lines(indent, before) + text + _lines(indent, after) + source[call.end() :]
 
 
-def ctas(launch: Sequence[Any], dynamic: bool) -> int:
-    """The grid's size, of what a launch is given behind the kernel's parameters.
+def ctas(launch: Sequence[Any], names: Sequence[str]) -> int:
+    """The grid's size, of what a launch is given behind the kernel's parameters, by the names that TVM has for these.
 
-    That is a cluster's three extents, where there are clusters, one to three of the grid, three of the block, and the
-    bytes of dynamic shared memory, where there is any.
+    An extent can be given twice: a block's, where the author binds its threads again.
 
     Raises:
-        TraceError: if it is something else.
+        TraceError: if they are not what the names say.
     """
-    extents = [int(value) for value in launch][: len(launch) - 3 - dynamic]
-    if len(extents) > 3:
-        extents = extents[3:]
-    if not 1 <= len(extents) <= 3 or min(extents) < 1:
-        raise TraceError(f"its launch has parameters that are not known: {launch}")
-    return math.prod(extents)
+    if len(launch) != len(names):
+        raise TraceError(f"its launch has other parameters than {', '.join(names)}: {launch}")
+    extents = {name: int(value) for name, value in zip(names, launch) if name.startswith("blockIdx.")}
+    return math.prod(extents.values())
 
 
 def _nothing(result: str) -> list[str]:
