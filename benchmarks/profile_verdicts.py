@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +35,9 @@ TINY, LINKS = 1 << 12, 500
 FMA_ELEMENTS, FMA_STEPS, ACCUMULATORS, THREADS = 1 << 22, 1024, 16, 256
 # Tiles so small that the tensor cores wait for operands, and nothing loads ahead.
 TERRIBLE = {"block_m": 64, "block_n": 16, "block_k": 32, "stages": 1, "consumers": 1, "panel": 0}
-EVENTS_FROM_NS = 100e3
+EVENTS_FROM_NS, MOST_KERNELS = 100e3, 3  # which calls are held against events
 SLEEP = "spin_kernel"  # what torch.cuda._sleep launches
-AHEAD_CYCLES = 200_000  # 100 µs at 2 GHz, for the host to hand over an event and a call
+AHEAD_CYCLES = 4_000_000  # 2 ms at 2 GHz, for the host to hand over an event and a call
 
 
 @dataclass(frozen=True)
@@ -134,11 +135,11 @@ def same_calls(workload: Workload, repeats: int) -> float:
 
 
 def behind_sleeps(trace: Trace) -> np.ndarray:
-    """What ran on the GPU behind each kernel that does nothing, and ahead of the next: nanoseconds."""
+    """From the start to the end of what ran on the GPU behind each kernel that does nothing: nanoseconds."""
     ran = trace.of(*ON_GPU)
     sleeps = np.array([SLEEP in name for name in trace.names])[ran["name"]]
-    call = np.cumsum(sleeps)
-    return np.bincount(call, np.where(sleeps, 0, ran["duration"]))[1:]
+    calls = [ran[first + 1 : last] for first, last in itertools.pairwise([*np.flatnonzero(sleeps), len(ran)])]
+    return np.array([(call["begin"] + call["duration"]).max() - call["begin"][0] for call in calls])
 
 
 def spread(values: list[float]) -> str:
@@ -164,7 +165,9 @@ def main() -> None:
             verdict, candidate = report.verdicts[0], report.candidates[0]
             found[verdict.bound, verdict.strength] += 1
             if candidate.gpu and candidate.call and candidate.gpu.median_ns >= EVENTS_FROM_NS:
-                from_same += [same_calls(workload, arguments.repeats)] if (candidate.kernels or 0) <= 1 else []
+                if (candidate.kernels or 0) > MOST_KERNELS:
+                    continue  # the gaps between them are no kernel's time
+                from_same.append(same_calls(workload, arguments.repeats))
                 from_followed.append(candidate.gpu.median_ns / candidate.call.median_ns - 1)
         got = ", ".join(f"{bound} ({strength}) {count}×" for (bound, strength), count in found.most_common())
         right = {bound for bound, _ in found} == {workload.expected}

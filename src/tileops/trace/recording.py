@@ -24,6 +24,7 @@ import numpy as np
 from .decode import decode_lines
 from .errors import TraceError
 from .files import RECORDING_SUFFIX, whole
+from .own_memory import own_memory
 from .sites import END, SiteTable, wrong_version
 from .slots import (
     HEADER_WORDS,
@@ -196,12 +197,13 @@ def fetch(slots: Any, table: SiteTable, meta: dict[str, Any]) -> Recording:
         slots = slots.reshape(-1, words)
         slots = slots[: _launched(slots[:1].numpy().view(np.uint64), table, len(slots))]
     places = [group.layout for group in table.groups]
-    states = slots[:, [place.offset + WORD_STATE for place in places]].cpu().numpy().view(np.uint64)
-    short = _shortened(table, states)
-    rows = [
-        slots[:, place.offset : place.offset + group.layout.row_words].cpu().numpy()
-        for place, group in zip(places, short.groups)
-    ]
+    with own_memory(slots.device):
+        states = slots[:, [place.offset + WORD_STATE for place in places]].cpu().numpy().view(np.uint64)
+        short = _shortened(table, states)
+        rows = [
+            slots[:, place.offset : place.offset + group.layout.row_words].cpu().numpy()
+            for place, group in zip(places, short.groups)
+        ]
     return Recording(np.concatenate(rows, axis=1).view(np.uint64), short, meta)
 
 

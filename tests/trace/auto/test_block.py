@@ -525,7 +525,7 @@ def test_the_grid_is_found_among_a_launch_s_parameters() -> None:
     clusters = tuple(f"tir.cluster_dim_{axis}" for axis in "xyz")
     assert host.ctas((2, 1, 1, 8, 2, 64, 1, 1), (*clusters, "blockIdx.x", "blockIdx.y", *BLOCK)) == 16
     assert host.ctas((7, 256, 1, 1, 256), ("blockIdx.x", *BLOCK, "threadIdx.x")) == 7
-    with pytest.raises(TraceError, match="other parameters than blockIdx.x, threadIdx.x"):
+    with pytest.raises(TraceError, match=r"other parameters than blockIdx\.x, threadIdx\.x"):
         host.ctas((256, 1, 1), ("blockIdx.x", *BLOCK))
 
 

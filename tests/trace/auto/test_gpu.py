@@ -351,3 +351,30 @@ def test_the_command_traces_a_script(tmp_path: Path) -> None:
     recording = Recording.load(path)
     assert recording.meta["launch"] == 2
     check_sane(recording.decode())
+
+
+def test_the_program_s_memory_is_where_it_would_be_untraced(output: Path) -> None:
+    """What was freed of a recorder's memory is not handed to the program, and the reverse."""
+    import tilelang
+    import torch
+
+    def reserved() -> int:
+        """What PyTorch holds for tensors that ask for no pool."""
+        return sum(one["total_size"] for one in torch.cuda.memory_snapshot() if one["segment_pool_id"] == (0, 0))
+
+    (a,) = randoms([((4096, 1024), FLOAT)])
+    torch.cuda.synchronize()
+    before = reserved()
+    with trace.auto(launch=1) as block:
+        kernel = tilelang.compile(kernels.softmax(4096, 1024))
+        b = torch.empty_like(a)
+        held = reserved()
+        kernel(a, b)
+        assert block.written
+        assert reserved() == held >= before
+    addresses = [torch.empty(1 << 16, device="cuda", dtype=torch.int64).data_ptr() for _ in range(64)]
+    control = next(iter(block.builds[0].recorders.values())).control
+    pools = {one["segment_pool_id"] for one in torch.cuda.memory_snapshot()
+             if one["address"] <= control.data_ptr() < one["address"] + one["total_size"]}  # fmt: skip
+    assert pools.isdisjoint({(0, 0)})
+    assert control.data_ptr() not in addresses

@@ -98,7 +98,7 @@ class Compilation(instrumentation.PassInstrumentationTool):  # type: ignore[misc
             return next_call()
 
     def launch(self, kernel: str) -> tuple[str, ...]:
-        """What a kernel's launch is given behind the kernel's parameters: ``"blockIdx.x"``, ``"threadIdx.x"`` and so on."""
+        """What a kernel's launch is given behind the kernel's parameters, as ``"blockIdx.x"`` or ``"threadIdx.x"``."""
         assert self.device is not None
         return tuple(str(name) for name in self.device.functions[kernel][1].attrs[_LAUNCH])
 

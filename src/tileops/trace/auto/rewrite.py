@@ -19,6 +19,7 @@ from ..slots import MAX_SITES, WORD_BYTES, layout
 from . import barriers
 from .batching import BREAK, ENTER, LEAVE, Border, First, Flush, Mark, batched
 from .mixed import OPEN, beside, is_mark, markers_of
+from .named_barriers import mistaken
 from .operations import (
     ARRIVE,
     LOAD,
@@ -84,6 +85,8 @@ def instrument(
         UnreadableError: if it can't; the text says why.
     """
     parsed = parse(source, kernel)
+    if reason := mistaken(parsed):
+        raise UnreadableError(reason)
     rewriter = _Rewriter(source, parsed, level, markers_of(source, parsed).table)
     return rewriter.made(slots, lines, name or parsed.name, max_events, number, choice)
 

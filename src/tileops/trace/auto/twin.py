@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .. import capacity, launching
 from ..choice import Choice, checked_ctas
 from ..errors import TraceError, warn
+from ..own_memory import own_memory
 from ..sites import ATTRIBUTE, SiteTable, tables_in
 from .building import grids, instrumenting, with_slots
 from .compilation import first_error
@@ -235,7 +236,8 @@ class Twin:
             produced = self.compiled(*inputs, *(one.view(-1) for one in slots))
             if self._markers.groups:
                 produced, own = launching.parted(produced)
-                slots = [joined(own, slots[0])]
+                with own_memory(own.device):
+                    slots = [joined(own, slots[0])]
         if len(slots) == 1:
             return produced, slots[0]
         return produced, {table.kernel: slots[number] for number, table in self.tables.items()}
@@ -277,7 +279,8 @@ class Twin:
         first = next(iter(self.tables.values()))
         device = capacity.cuda_device(inputs, first)
         capacity.check_fits(words * 8, device, first)
-        return [torch.empty(size, dtype=torch.int64, device=device) for size in sizes]
+        with own_memory(device):
+            return [torch.empty(size, dtype=torch.int64, device=device) for size in sizes]
 
     def _write(self, kernel: str, slots: Any) -> None:
         """Writes a timeline; ``kernel`` names the ``__global__`` function where there are several."""

@@ -1,0 +1,82 @@
+"""Named barriers that two groups of threads wait at without meaning each other.
+
+``bar.sync id, count`` lets go of whoever waits once ``count`` threads have come, whichever they are. TileLang 0.1.15
+counts the numbers of such barriers for static and for dynamic shared memory apart. So where one group's threads share
+the one and another's the other, both wait at barrier 3. Such a kernel ends as long as its groups keep out of each
+other's way by chance: with recorder calls in it, the example ``deepseek_v32/sparse_mla_fwd_pipelined.py`` of TileLang
+0.1.14 no longer ended on an H200.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .operations import Interval, split
+from .syntax import Call, Kernel, Statement
+
+WARP = 32
+_SYNC = "__sync_thread_partial"  # of a barrier's number and how many threads it waits for
+# A reduction across more threads than a warp waits at two, by TileLang's reduce.h.
+_REDUCTION = re.compile(r"AllReduce<[\w:]+,\s*(\d+),[^;]*?NamedBarrier<(\d+)>")
+_OF_REDUCTIONS = ("1", "2")
+
+
+class _Use(NamedTuple):
+    """Threads that wait at a barrier until ``awaited`` have come, in one of the parts that :func:`_uses` tells of."""
+
+    part: int
+    barrier: str
+    awaited: int
+    threads: Interval
+
+
+def mistaken(kernel: Kernel) -> str:
+    """Why a kernel's named barriers can let threads pass that they should hold; empty if they can't."""
+    whole = (0, kernel.threads or 1 << 20)
+    uses = sorted({*_uses(kernel.statements, whole)})
+    for one, other in itertools.combinations(uses, 2):
+        if one[:2] != other[:2] or one.threads[1] > other.threads[0]:
+            continue
+        # Where a barrier waits for more threads than one group has, the two are meant to meet.
+        if any(use.awaited <= use.threads[1] - use.threads[0] for use in (one, other)):
+            groups = " and ".join(f"{use.threads[0]}-{use.threads[1] - 1}" for use in (one, other))
+            return (
+                f"its threads {groups} wait at the same named barrier, number {one.barrier}, and can let each other "
+                "pass: whether it ends and what it computes depends on timing, which tracing changes"
+            )
+    return ""
+
+
+def _uses(statements: tuple[Statement, ...], whole: Interval) -> Iterator[_Use]:
+    """A kernel's uses of named barriers. A barrier of the whole block between two of its statements parts them."""
+    part = 0
+    for statement in statements:
+        if statement.kind == "expression" and any(call.name == "__syncthreads" for call in statement.calls):
+            part += 1
+        for barrier, count, threads in _below(statement, whole):
+            yield _Use(part, barrier, count, threads)
+
+
+def _below(statement: Statement, threads: Interval) -> Iterator[tuple[str, int, Interval]]:
+    then, otherwise = (threads, threads)
+    if statement.kind == "if":
+        first, second = split(statement.condition, threads)
+        then, otherwise = first or threads, second or threads
+    if not statement.body and not statement.otherwise:
+        for call in statement.calls:
+            if call.name == _SYNC and _is_known(call):
+                yield call.arguments[0], int(call.arguments[1]), threads
+        for across, count in _REDUCTION.findall(statement.text):
+            if int(across) > WARP:
+                yield from ((barrier, int(count), threads) for barrier in _OF_REDUCTIONS)
+    for inner in statement.body:
+        yield from _below(inner, then)
+    for inner in statement.otherwise:
+        yield from _below(inner, otherwise)
+
+
+def _is_known(call: Call) -> bool:
+    return len(call.arguments) == 2 and all(text.isdecimal() for text in call.arguments)
