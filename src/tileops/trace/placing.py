@@ -102,6 +102,11 @@ def placed_in_what_is_generated() -> None:
         _installed = tvm_ffi.get_global_func(CALLBACK)
 
 
+def is_placing(callback: Any) -> bool:
+    """Whether a registered callback is this module's."""
+    return _installed is not None and bool(callback == _installed)
+
+
 @contextlib.contextmanager
 def placed_behind() -> Iterator[None]:
     """Registers that callback again behind what restores the one before, if it was registered inside.

@@ -387,6 +387,64 @@ def test_a_kernel_whose_changed_source_does_not_compile_is_built_as_it_was(
             tilelang.compile(kernels.doubled(), **PLAIN)
 
 
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("calls_what_was_there", [False, True])
+def test_callbacks_that_are_registered_inside_run_too(calls_what_was_there: bool, gpu: list[int]) -> None:
+    """As a script does that ``tileops trace run`` runs: all of it is inside a block."""
+    seen: list[str] = []
+    before = tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True)
+
+    def own(source: Any, target: Any) -> str:
+        seen.append(str(source))
+        made = str(was_there(source, target)) if calls_what_was_there else str(source)
+        return f"// the author's\n{made}"
+
+    with trace.auto() as block:
+        tilelang.compile(kernels.elementwise(), out_idx=[2], **PLAIN)
+        was_there = tvm_ffi.get_global_func(building.CALLBACK)
+        tilelang.register_cuda_postproc(own)
+        made = [tilelang.compile(kernels.doubled(), **PLAIN).get_kernel_source() for _ in range(3)]
+    assert [build.name for build in block.builds] == ["add_kernel", *["double_kernel"] * 3]
+    assert all(build.recorders and build.hooked for build in block.builds)
+    for source in made:
+        assert source.count("// the author's") == source.count("namespace tileops_trace {") == 1
+    # Where it keeps the block's from being called, the first kernel's source is generated once more.
+    assert len(seen) == 3 + (not calls_what_was_there)
+    assert not any("tileops" in source for source in seen)
+    plain = tilelang.compile(kernels.doubled(), **PLAIN).get_kernel_source()  # it stays, and the block is gone
+    assert "// the author's" in plain
+    assert "tileops" not in plain
+    tvm_ffi.remove_global_func(building.CALLBACK)
+    assert before is None
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_callbacks_that_are_there_for_a_while_inside_leave_the_block_its_own(gpu: list[int]) -> None:
+    """As those of TileLang's own tool iket, which puts back what was there."""
+    sources = []
+    with trace.auto() as block:
+        for _ in range(2):
+            there = tvm_ffi.get_global_func(building.CALLBACK)
+            tilelang.register_cuda_postproc(lambda source, _: f"// for a while\n{source}")
+            sources.append(tilelang.compile(kernels.doubled(), **PLAIN).get_kernel_source())
+            tvm_ffi.register_global_func(building.CALLBACK, f=there, override=True)
+            sources.append(tilelang.compile(kernels.doubled(), **PLAIN).get_kernel_source())
+    assert [source.count("// for a while") for source in sources] == [1, 0, 1, 0]
+    assert all(source.count("namespace tileops_trace {") == 1 for source in sources)
+    assert len(block.builds) == 4
+    assert tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True) is None
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_code_is_generated_once(gpu: list[int]) -> None:
+    seen: list[str] = []
+    for register in (tilelang.register_cuda_postproc, tilelang.register_c_postproc):
+        register(lambda source, _: seen.append(str(source)) or str(source))
+    with trace.auto(), trace.auto():  # one in another
+        tilelang.compile(kernels.doubled(), **PLAIN)
+    assert len(seen) == 2
+
+
 def test_the_block_says_what_it_left_out() -> None:
     with pytest.warns(TraceWarning, match="no kernel was built inside the block; those compiled before"):
         with trace.auto():

@@ -165,7 +165,10 @@ class Block:
         # Ctrl-C in a launch's callback would come out of the host code as a RuntimeError.
         tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
         cached = env.is_cache_enabled()
-        with placed_behind(), chained(CALLBACK, self._device), chained(HOST_CALLBACK, self._host), watched(self._other):
+        with (
+            placed_behind(), chained(CALLBACK, self._device) as device, chained(HOST_CALLBACK, self._host) as host_code,
+            watched(self._other, (device, host_code)),
+        ):  # fmt: skip
             if cached:
                 tilelang.disable_cache()
             try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -21,7 +21,7 @@ from tilelang import tvm
 
 from ..choice import Choice
 from ..lowering import ROOT_BLOCK, device_source
-from ..placing import CALLBACK
+from ..placing import CALLBACK, is_placing
 from ..sites import AUTO_ATTRIBUTE
 from .notes import PLACEHOLDER, is_meant, meant, refused
 from .rewrite import instrument
@@ -101,24 +101,76 @@ def instrumenting(level: str, max_events: int | None, choice: Choice | None = No
         yield
 
 
+class Chained:
+    """One of TileLang's callbacks, as long as it is open: ``process(source, previous, target)``.
+
+    A callback that somebody else has registered is its ``previous``, for it to run first.
+    """
+
+    def __init__(self, name: str, process: Any):
+        self._name = name
+        self._process = process
+        self._registered: list[tuple[Any, Any]] = []  # and what each of them came in place of
+        self._is_open = True
+        self._here = _Here()
+        self._register()
+
+    def reached(self, generate: Callable[[], Any]) -> Any:
+        """Generates code; once more where a callback that was registered meanwhile does not call what was there."""
+        self._here.reached = False
+        made = generate()
+        if not self._here.reached:
+            self._register()
+            made = generate()
+        return made
+
+    def close(self) -> None:
+        """Restores what was registered before; what somebody else has registered meanwhile stays."""
+        import tvm_ffi
+
+        self._is_open = False
+        now, first = tvm_ffi.get_global_func(self._name, allow_missing=True), self._registered[0][1]
+        left = next((previous for own, previous in self._registered if own == now), now)
+        if left is None or is_placing(left):
+            left = first
+        if left is None:
+            tvm_ffi.remove_global_func(self._name)
+        elif left != now:
+            tvm_ffi.register_global_func(self._name, f=left, override=True)
+
+    def _register(self) -> None:
+        import tvm_ffi
+
+        previous = tvm_ffi.get_global_func(self._name, allow_missing=True)
+
+        def callback(source: Any, target: Any = None) -> str:
+            self._here.reached = True
+            # Closed, or called by a callback that it calls itself.
+            if not self._is_open or self._here.inside:
+                return str(source) if previous is None else str(previous(source, target))
+            self._here.inside = True
+            try:
+                return str(self._process(str(source), previous, target))
+            finally:
+                self._here.inside = False
+
+        tvm_ffi.register_global_func(self._name, f=callback, override=True)
+        self._registered.append((tvm_ffi.get_global_func(self._name), previous))
+
+
+class _Here(threading.local):
+    reached = False
+    inside = False
+
+
 @contextlib.contextmanager
-def chained(name: str, process: Any) -> Iterator[None]:
-    """Registers ``process(source, previous, target)`` as one of TileLang's callbacks while inside."""
-    import tvm_ffi
-
-    previous = tvm_ffi.get_global_func(name, allow_missing=True)
-
-    def callback(source: Any, target: Any = None) -> str:
-        return str(process(str(source), previous, target))
-
-    tvm_ffi.register_global_func(name, f=callback, override=True)
+def chained(name: str, process: Any) -> Iterator[Chained]:
+    """Registers ``process`` as one of TileLang's callbacks while inside."""
+    made = Chained(name, process)
     try:
-        yield
+        yield made
     finally:
-        if previous is None:
-            tvm_ffi.remove_global_func(name)
-        else:
-            tvm_ffi.register_global_func(name, f=previous, override=True)
+        made.close()
 
 
 def fill(source: str, level: str, max_events: int | None, choice: Choice | None = None) -> str:
