@@ -21,8 +21,8 @@ from .launching import is_capturing
 def own_memory(device: Any) -> Iterator[None]:
     """Lets this thread's tensors on a CUDA device come from memory of their own, while inside.
 
-    What was freed of it goes to tensors that are made inside, and to others only where there is no memory left. PyTorch
-    before 2.9 cannot do that, and neither can a CUDA graph that is being captured: there it is memory like any other.
+    What was freed of it goes to tensors that are made inside, and to others only where there is no memory left. Where
+    PyTorch's pools have no ``use_on_oom``, and while a CUDA graph is captured, it is memory like any other.
 
     Args:
         device: a tensor's ``torch.device``, or a GPU's number; nothing is done for the CPU.
