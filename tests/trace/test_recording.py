@@ -242,7 +242,7 @@ def test_recordings_of_another_version_say_so(saved: bytes, tmp_path: Path, vers
         index = json.loads(archive.read("recording.json"))
     path = rewritten(saved, tmp_path / "newer", recording_json=json.dumps({**index, "version": version}).encode())
     with pytest.raises(
-        TraceError, match=f"newer: a recording of version {version}; this tileops reads version 2: {advice}"
+        TraceError, match=f"newer: a recording of version {version}; this tileops reads version 3: {advice}"
     ):
         Recording.load(path)
     table = {**json.loads(index["table"]), "version": 9}

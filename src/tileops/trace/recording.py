@@ -6,13 +6,15 @@ live launch.
 The file is a zip archive of one JSON text and of NumPy arrays, each with its checksum, read without pickle. A record
 is stored as its difference from the one before, which holds little but the jitter of a duration; the differences'
 bytes are laid out by significance, site and CTA, so that what is alike stands together. 800,000 records of a GEMM then
-take 0.8 MB where compressing them as they are takes 1.8 MB.
+take 0.8 MB where compressing them as they are takes 1.8 MB. Only records that exist are stored; the headers say how
+many each row has. (In version 2 all rows had as many as the fullest one of their group, zeros where they had fewer.)
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import zipfile
 from dataclasses import dataclass, replace
@@ -32,6 +34,7 @@ from .slots import (
     STATE_DONE,
     STATE_OPEN,
     WORD_BEGIN,
+    WORD_BYTES,
     WORD_GRID_XY,
     WORD_GRID_Z,
     WORD_STATE,
@@ -39,12 +42,19 @@ from .slots import (
 )
 from .timeline import Timeline
 
-VERSION = 2
+VERSION = 3
+_DENSE = 2
 SUFFIX = RECORDING_SUFFIX
 
 _INDEX = "recording.json"
-# A file may unpack to the first (bytes), or to the second times its size. What wants more is no recording.
-_UNPACKED, _RATIO = 1 << 26, 200
+# Filling, of a file that says less than it must weigh.
+_WEIGHT = "weight"
+# Reading a file may take the first (bytes) or the second times its size, so that a small file cannot fill a machine's
+# memory. By itself no recording keeps to that: headers that are all alike deflate to a thousandth, and `lines` are as
+# wide as their fullest row, however short the others are. So `save` makes a file heavier that would be too light.
+_MEMORY, _RATIO = 1 << 28, 1000
+# Bytes that a byte of JSON may become in Python: of "[],[],[]" 3 become 64.
+_JSON = 32
 
 
 @dataclass(frozen=True)
@@ -100,13 +110,14 @@ class Recording:
                 content = io.BytesIO()
                 np.lib.format.write_array(content, array, allow_pickle=False)
                 members[_member(number, name)] = content.getvalue()
+        memory = _memory({name: len(member) for name, member in members.items()}) + _line_bytes(len(self.lines), table)
         path = _as_path(path)
         try:
             with whole(path) as file, zipfile.ZipFile(file, "w") as archive:
                 for name, member in members.items():
-                    info = zipfile.ZipInfo(name)  # made from a name alone, it bears no date
-                    info.external_attr = 0o644 << 16
-                    archive.writestr(info, member, zipfile.ZIP_DEFLATED, 9)
+                    _write(archive, name, member, zipfile.ZIP_DEFLATED)
+                if memory > max(_MEMORY, _RATIO * file.tell()):
+                    _write(archive, _WEIGHT, bytes(-(-(memory - _RATIO * file.tell()) // (_RATIO - 1))))
         except (OSError, ValueError) as error:
             raise TraceError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
         return Path(path)
@@ -121,9 +132,6 @@ class Recording:
         path = _as_path(path)
         try:
             with zipfile.ZipFile(path) as archive:
-                unpacked = sum(member.file_size for member in archive.infolist())
-                if unpacked > max(_UNPACKED, _RATIO * os.path.getsize(path)):
-                    raise TraceError(f"{path}: not a recording of tileops: it unpacks to {unpacked} bytes")
                 return cls._of(archive, path)
         except TraceError:
             raise
@@ -133,10 +141,19 @@ class Recording:
             raise TraceError(f"{path}: not a recording of tileops, or a damaged one ({error!r})") from error
 
     @classmethod
-    def _of(cls, archive: zipfile.ZipFile, path: str | Path) -> Recording:
-        index = json.loads(archive.read(_INDEX))
-        if index["version"] != VERSION:
-            raise TraceError(f"{path}: {wrong_version('a recording', index['version'], VERSION)}")
+    def _of(cls, archive: zipfile.ZipFile, path: Path) -> Recording:
+        members = archive.infolist()
+        if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+            raise ValueError("it is compressed in another way")  # of which zipfile unpacks any amount at once
+        memory = _memory({member.filename: member.file_size for member in members})
+        most = max(_MEMORY, _RATIO * os.path.getsize(path))
+        if memory > most:
+            raise TraceError(f"{path}: not a recording of tileops: it would take {memory} bytes of memory")
+        with archive.open(_INDEX) as member:
+            index = json.loads(member.read(archive.getinfo(_INDEX).file_size))
+        version, ctas = index["version"], index["ctas"]
+        if version not in (VERSION, _DENSE):
+            raise TraceError(f"{path}: {wrong_version('a recording', version, VERSION)}")
         if not isinstance(index["meta"], dict):
             raise ValueError("its meta is no dictionary")
         try:
@@ -144,14 +161,27 @@ class Recording:
             table.check()
         except TraceError as error:
             raise TraceError(f"{path}: {error}") from error
-        lines = np.zeros((index["ctas"], table.line_words), dtype=np.uint64)
+        memory += _line_bytes(ctas, table)
+        if memory > most:
+            raise TraceError(f"{path}: not a recording of tileops: it would take {memory} bytes of memory")
+        headers = []
         for number, group in enumerate(table.groups):
-            with_payload = group.layout.record_words == 2
-            arrays = {}
-            for name in ("headers", "records", "order", *(("payloads",) if with_payload else ())):
-                content = io.BytesIO(archive.read(_member(number, name)))
-                arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
-            _unpack(arrays, lines, group.layout)
+            planes = _array(archive, number, "headers", "u1", (WORD_BYTES, HEADER_WORDS, ctas))
+            headers.append(_words(planes, np.uint64).T)
+            if group.layout.capacity != max(_counts(headers[-1], group.layout).max(initial=0), 1):
+                raise ValueError("its rows are not as long as the fullest one")
+        lines = np.zeros((ctas, table.line_words), dtype=np.uint64)
+        for number, group in enumerate(table.groups):
+            place = group.layout
+            lines[:, place.offset : place.offset + HEADER_WORDS] = headers[number]
+            stored = _counts(headers[number], place)
+            order = _array(archive, number, "order", "<i4", (int(stored.max(initial=0)),))
+            arrays = {"order": order}
+            for name, size in (("records", 8), ("payloads", 4))[: place.record_words]:
+                shape = (len(order), ctas) if version == _DENSE else (int(stored.sum()),)
+                planes = _array(archive, number, name, "u1", (size, *shape))
+                arrays[name] = planes[:, order[:, None] < stored] if version == _DENSE else planes
+            _unpack(arrays, lines, place)
         return cls(lines, table, index["meta"])
 
 
@@ -242,56 +272,102 @@ def _member(group: int, name: str) -> str:
     return f"{group}.{name}.npy"
 
 
+def _write(archive: zipfile.ZipFile, name: str, content: bytes, how: int = zipfile.ZIP_STORED) -> None:
+    info = zipfile.ZipInfo(name)  # made from a name alone, it bears no date
+    info.external_attr = 0o644 << 16
+    archive.writestr(info, content, how, 9)
+
+
+def _memory(sizes: dict[str, int]) -> int:
+    """Bytes that reading members of these sizes takes."""
+    return sum(sizes.values()) + (_JSON - 1) * sizes.get(_INDEX, 0)
+
+
+def _line_bytes(ctas: int, table: SiteTable) -> int:
+    return ctas * table.line_words * WORD_BYTES
+
+
+def _array(archive: zipfile.ZipFile, group: int, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of the file, which is unpacked only if it is what is due, and no further than the archive says."""
+    with archive.open(_member(group, name)) as member:
+        written_as, due = np.lib.format.read_magic(member), np.dtype(dtype)
+        found = np.lib.format.read_array_header_1_0(member)
+        size = archive.getinfo(member.name).file_size - member.tell()
+        if written_as != (1, 0) or found != (shape, False, due) or size != math.prod(shape) * due.itemsize:
+            raise ValueError(f"{member.name}: {found} in {size} bytes where {(shape, False, due)} is due")
+        return np.frombuffer(member.read(size), due).reshape(shape)
+
+
 def _packed(lines: np.ndarray, place: GroupLayout, table: SiteTable) -> dict[str, np.ndarray]:
     """A group's headers, its records as differences, and their payloads, for :func:`_unpack`."""
-    header, record, payload, held = _row_parts(lines, place)
-    begin = header[:, [WORD_BEGIN]]
-    steps = np.where(held, record - np.concatenate([begin, record[:, :-1]], axis=1), 0)
-    site = np.where(held, (record - begin) >> np.uint64(SITE_SHIFT), len(table.sites)).astype(np.int64)
-    order = np.argsort(site[held.sum(axis=1).argmax()], kind="stable")
-    arrays = {"headers": _planes(header), "records": _planes(steps[:, order]), "order": order.astype(np.int32)}
+    header, record, payload, stored = _row_parts(lines, place)
+    held = np.arange(record.shape[1]) < stored[:, None]
+    since = record[held] - np.repeat(header[:, WORD_BEGIN], stored)
+    steps = np.diff(since, prepend=since[:1])
+    first = (np.cumsum(stored) - stored)[stored > 0]
+    steps[first] = since[first]
+    site = (since >> np.uint64(SITE_SHIFT)).astype(np.int64)
+    fullest = site[np.repeat(stored == record.shape[1], stored)][: record.shape[1]]
+    order = np.argsort(fullest, kind="stable").astype("<i4")
+    there = _in_rows(order, stored)
+    arrays = {"headers": _planes(header.T), "records": _planes(steps[there]), "order": order}
     if place.record_words == 2:
         # The device writes a record's second word only if its site has a payload, and only begins and instants have.
         written = [any(kind != END and table.ranges[i].payload for kind, i in events) for events in table.sites]
-        held = held & np.array([*written, False]).take(site, mode="clip")
-        arrays["payloads"] = _planes(np.where(held, payload, 0)[:, order].astype(np.uint32))
+        values = np.where(np.array([*written, False]).take(site, mode="clip"), payload[held], 0)
+        arrays["payloads"] = _planes(values.astype(np.uint32)[there])
     return arrays
 
 
 def _unpack(arrays: dict[str, np.ndarray], lines: np.ndarray, place: GroupLayout) -> None:
-    """Writes what :func:`_packed` made into ``lines``; words that hold nothing stay as they are."""
-    header = lines[:, place.offset : place.offset + HEADER_WORDS]
-    header[:] = _words(arrays["headers"], np.uint64, header.shape)
-    header, record, payload, held = _row_parts(lines, place)
+    """Writes what :func:`_packed` made into ``lines``, which have the headers; other words stay as they are."""
+    header, record, payload, stored = _row_parts(lines, place)
     order = arrays["order"]
-    places = np.argsort(order, kind="stable")
-    if order.dtype.kind != "i" or order.shape != record.shape[1:] or (order[places] != np.arange(len(order))).any():
+    if (np.sort(order) != np.arange(len(order))).any():
         raise ValueError("its records are not in an order")
-    steps = _words(arrays["records"], np.uint64, record.shape)[:, places]
-    np.copyto(record, header[:, [WORD_BEGIN]] + np.cumsum(steps, axis=1, dtype=np.uint64), where=held)
+    held = np.arange(len(order)) < stored[:, None]
+    there = _in_rows(order, stored)
+    words = np.empty(len(there), dtype=np.uint64)
+    words[there] = _words(arrays["records"], np.uint64)
+    total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(words, dtype=np.uint64)])
+    before = total[np.cumsum(stored) - stored]
+    record[held] = total[1:] + np.repeat(header[:, WORD_BEGIN] - before, stored)
     if place.record_words == 2:
-        np.copyto(payload, _words(arrays["payloads"], np.uint32, record.shape)[:, places], where=held)
+        words[there] = _words(arrays["payloads"], np.uint32)
+        payload[held] = words
+
+
+def _in_rows(order: np.ndarray, stored: np.ndarray) -> np.ndarray:
+    """For each record of the file, its position among all records, those of a row in time and row after row.
+
+    The file has the records that are ``order[0]``-th in their rows first, by CTA, then those that are ``order[1]``-th.
+    """
+    held = order[:, None] < stored
+    begin = np.cumsum(stored) - stored
+    return np.broadcast_to(begin, held.shape)[held] + np.repeat(order, np.count_nonzero(held, axis=1))
+
+
+def _counts(header: np.ndarray, place: GroupLayout) -> np.ndarray:
+    """How many records each row of a group holds."""
+    return _stored(header[:, WORD_STATE], place.capacity)
 
 
 def _row_parts(lines: np.ndarray, place: GroupLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Views of a group's headers, records and payload words, as wide as its fullest row; and which records exist."""
-    row = lines[:, place.offset : place.end]
-    stored = _stored(row[:, WORD_STATE], place.capacity)
-    most = int(stored.max(initial=0))
-    words = row[:, HEADER_WORDS : HEADER_WORDS + most * place.record_words]
+    """Views of a group's headers, records and payload words, as wide as its fullest row; and how many each row has."""
+    header = lines[:, place.offset : place.offset + HEADER_WORDS]
+    stored = _counts(header, place)
+    behind = place.offset + HEADER_WORDS
+    words = lines[:, behind : behind + int(stored.max(initial=0)) * place.record_words]
     payload = words[:, 1::2] if place.record_words == 2 else words[:, :0]
-    return row[:, :HEADER_WORDS], words[:, :: place.record_words], payload, np.arange(most) < stored[:, None]
+    return header, words[:, :: place.record_words], payload, stored
 
 
 def _planes(words: np.ndarray) -> np.ndarray:
-    """(CTAs, n) words as (bytes of a word, n, CTAs) bytes."""
-    columns = np.ascontiguousarray(words.T).astype(words.dtype.newbyteorder("<"), copy=False)
-    return np.ascontiguousarray(columns.view(np.uint8).reshape(*columns.shape, words.itemsize).transpose(2, 0, 1))
+    """Words as (bytes of a word, *shape of the words) bytes."""
+    little = np.ascontiguousarray(words).astype(words.dtype.newbyteorder("<"), copy=False)
+    return np.ascontiguousarray(np.moveaxis(little.view(np.uint8).reshape(*words.shape, words.itemsize), -1, 0))
 
 
-def _words(planes: np.ndarray, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
-    """The (CTAs, n) words that :func:`_planes` took apart."""
-    little = np.dtype(dtype).newbyteorder("<")
-    if planes.dtype != np.uint8 or planes.shape != (little.itemsize, *shape[::-1]):
-        raise ValueError(f"bytes of shape {planes.shape} where words of shape {shape} are due")
-    return np.ascontiguousarray(planes.transpose(1, 2, 0)).view(little)[..., 0].T
+def _words(planes: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+    """The words that :func:`_planes` took apart."""
+    return np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(np.dtype(dtype).newbyteorder("<"))[..., 0]
