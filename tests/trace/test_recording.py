@@ -8,7 +8,9 @@ import json
 import os
 import pickle
 import random
+import re
 import shutil
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from tileops.trace import Timeline, TraceError
 from tileops.trace.decode import decode_lines
 from tileops.trace.recording import Recording, fetch
 from tileops.trace.sites import SiteTable
+from tileops.trace.slots import STATE_DONE, GroupLayout
 
 from . import model
 
@@ -222,16 +225,73 @@ def test_pickles_are_not_read(saved: bytes, tmp_path: Path) -> None:
     assert load_or_refuse(path) is None
 
 
+def refused(path: Path, why: str) -> int:
+    """Bytes of memory that it takes at most to find out that a file is no recording, and why not."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceError, match=rf"{re.escape(str(path))}: not a recording of tileops.*{why}"):
+            Recording.load(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def index_of(saved: bytes) -> dict[str, Any]:
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+        return json.loads(archive.read("recording.json"))
+
+
 def test_bombs_are_not_unpacked(saved: bytes, tmp_path: Path) -> None:
-    path = rewritten(saved, tmp_path / "bomb.tltrace", **{"0_records_npy": bytes(100 << 20)})
+    path = rewritten(saved, tmp_path / "bomb.tltrace", **{"0_records_npy": npy(np.zeros((8, 12 << 20), dtype="u1"))})
     assert path.stat().st_size < 1 << 20
-    with pytest.raises(TraceError, match="it unpacks to 1"):
-        Recording.load(path)
+    assert refused(path, "is due") < 8 << 20
     # A small array that says it is large.
     header = npy(np.zeros(1, dtype=np.uint8)).replace(b"(1,), }         ", b"(1 << 50,), }   ")
     assert load_or_refuse(rewritten(saved, path, **{"0_records_npy": header})) is None
     shape = npy(np.zeros((8, 1, 1), dtype=np.uint8)).replace(b"(8, 1, 1), }       ", b"(8, 1, 1 << 9), } ")
     assert load_or_refuse(rewritten(saved, path, **{"0_records_npy": shape})) is None
+
+
+def test_bombs_that_agree_with_themselves_are_not_unpacked(saved: bytes, tmp_path: Path) -> None:
+    """As many CTAs as there are headers: all zeros, of which a small file holds many."""
+    ctas = 3 << 20
+    headers = npy(np.zeros((8, 8, ctas), dtype=np.uint8))
+    index = json.dumps({**index_of(saved), "ctas": ctas}).encode()
+    members = {"recording_json": index, "0_headers_npy": headers, "1_headers_npy": headers}
+    path = rewritten(saved, tmp_path / "bomb.tltrace", **members)
+    assert path.stat().st_size < 1 << 20
+    assert refused(path, r"it would take \d{9} bytes of memory") < 1 << 20
+    # The lines alone, of which only the index says how many there are.
+    path = rewritten(saved, path, recording_json=json.dumps({**index_of(saved), "ctas": 1 << 40}).encode())
+    assert refused(path, "bytes of memory") < 1 << 20
+    path = rewritten(saved, path, recording_json=json.dumps({**index_of(saved), "ctas": 10_000}).encode())
+    assert refused(path, "is due") < 1 << 20
+
+
+def test_bombs_of_json_are_not_read(saved: bytes, tmp_path: Path) -> None:
+    path = rewritten(saved, tmp_path / "bomb.tltrace", recording_json=b"[" + b"[]," * (3 << 20) + b"[]]")
+    assert refused(path, "it would take") < 1 << 20
+
+
+@pytest.mark.parametrize("name", ["recording.json", "0.headers.npy"])
+def test_no_more_is_unpacked_than_the_archive_says(saved: bytes, tmp_path: Path, name: str) -> None:
+    large = {"recording.json": b" " * (64 << 20), "0.headers.npy": npy(np.zeros((8, 8, 1 << 20), dtype=np.uint8))}[name]
+    size = index_of(saved)["ctas"] * 64 + 128 if name == "0.headers.npy" else 400
+    path = rewritten(saved, tmp_path / "bomb.tltrace", **{name.replace(".", "_"): large})
+    lying = path.read_bytes().replace(len(large).to_bytes(4, "little"), size.to_bytes(4, "little"))
+    path.write_bytes(lying)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.getinfo(name).file_size == size
+    assert refused(path, "") < 1 << 20
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_only_deflate_is_unpacked(saved: bytes, tmp_path: Path, method: int) -> None:
+    path = tmp_path / "other.tltrace"
+    with zipfile.ZipFile(io.BytesIO(saved)) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name), method if name == "0.order.npy" else zipfile.ZIP_DEFLATED)
+    assert refused(path, "compressed in another way") < 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -313,18 +373,58 @@ def test_site_tables_that_no_lowering_makes_are_refused(
         Recording.load(file)
 
 
-@pytest.mark.parametrize("name", ["headers", "records", "order"])
+@pytest.mark.parametrize("name", ["headers", "records", "payloads", "order"])
 def test_arrays_of_other_shapes_and_types_are_refused(saved: bytes, tmp_path: Path, name: str) -> None:
+    words = [group.layout.record_words for group in fetched().table.groups]
+    group = words.index(2) if name == "payloads" else 0
     with zipfile.ZipFile(io.BytesIO(saved)) as archive:
-        array = np.lib.format.read_array(io.BytesIO(archive.read(f"0.{name}.npy")))
-    for other in (array[:0], array[..., :-1], array[..., None], array.astype(float), array.astype("U"), array[None]):
-        path = rewritten(saved, tmp_path / "shape.tltrace", **{f"0_{name}_npy": npy(other)})
+        array = np.lib.format.read_array(io.BytesIO(archive.read(f"{group}.{name}.npy")))
+    longer = np.concatenate([array, array], axis=-1)
+    others = (array[:0], array[..., :-1], array[..., None], array.astype(float), array.astype("U"), array[None], longer)
+    for other in others:
+        path = rewritten(saved, tmp_path / "shape.tltrace", **{f"{group}_{name}_npy": npy(other)})
         assert load_or_refuse(path) is None
-    assert load_or_refuse(rewritten(saved, tmp_path / "missing.tltrace", **{f"0_{name}_npy": None})) is None
+    for other in (npy(array)[:-1], npy(array) + b"\0"):
+        path = rewritten(saved, tmp_path / "shape.tltrace", **{f"{group}_{name}_npy": other})
+        assert load_or_refuse(path) is None
+    assert load_or_refuse(rewritten(saved, tmp_path / "missing.tltrace", **{f"{group}_{name}_npy": None})) is None
     if name == "order":
-        doubled = array.copy()
-        doubled[0] = doubled[1]
-        assert load_or_refuse(rewritten(saved, tmp_path / "order.tltrace", **{"0_order_npy": npy(doubled)})) is None
+        for at, value in ((0, array[1]), (0, -1), (-1, len(array))):
+            changed = array.copy()
+            changed[at] = value
+            path = rewritten(saved, tmp_path / "order.tltrace", **{"0_order_npy": npy(changed)})
+            assert load_or_refuse(path) is None
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_other_counts_of_records_are_refused(saved: bytes, tmp_path: Path, group: int) -> None:
+    """The headers say how many records there are."""
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+        headers = np.lib.format.read_array(io.BytesIO(archive.read(f"{group}.headers.npy")))
+    layout = fetched().table.groups[group].layout
+    for cta in range(headers.shape[-1]):
+        state = sum(int(byte) << 8 * at for at, byte in enumerate(headers[:, 0, cta]))
+        if state & 0xFFFFFFFF != STATE_DONE:
+            continue
+        for count in {0, (state >> 32) - 1, (state >> 32) + 1, layout.capacity, 2**32 - 1} - {state >> 32}:
+            if min(count, layout.capacity) == min(state >> 32, layout.capacity) or count < 0:
+                continue
+            changed = headers.copy()
+            changed[4:, 0, cta] = [*int(count).to_bytes(4, "little")]
+            path = rewritten(saved, tmp_path / "count.tltrace", **{f"{group}_headers_npy": npy(changed)})
+            refused(path, "")
+    # A row that is longer than all that is in it.
+    index = index_of(saved)
+    table = json.loads(index["table"])
+    offset = 0
+    for number, place in enumerate(one["layout"] for one in table["groups"]):
+        place["capacity"] += number == group
+        place["offset"] = offset
+        offset = GroupLayout(**place).end
+    path = rewritten(
+        saved, tmp_path / "longer.tltrace", recording_json=json.dumps({**index, "table": json.dumps(table)}).encode()
+    )
+    refused(path, "(not as long as the fullest one|is due)")  # the latter where records were dropped
 
 
 def test_paths_that_cannot_be_read_or_written(tmp_path: Path, saved: bytes) -> None:

@@ -43,7 +43,7 @@ from .slots import (
 from .timeline import Timeline
 
 VERSION = 3
-_DENSE = 2
+_DENSE = 2  # the version whose rows are all as long as the fullest one, which is still read
 SUFFIX = RECORDING_SUFFIX
 
 _INDEX = "recording.json"
@@ -146,9 +146,7 @@ class Recording:
         if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
             raise ValueError("it is compressed in another way")  # of which zipfile unpacks any amount at once
         memory = _memory({member.filename: member.file_size for member in members})
-        most = max(_MEMORY, _RATIO * os.path.getsize(path))
-        if memory > most:
-            raise TraceError(f"{path}: not a recording of tileops: it would take {memory} bytes of memory")
+        _check_memory(memory, path)
         with archive.open(_INDEX) as member:
             index = json.loads(member.read(archive.getinfo(_INDEX).file_size))
         version, ctas = index["version"], index["ctas"]
@@ -161,9 +159,7 @@ class Recording:
             table.check()
         except TraceError as error:
             raise TraceError(f"{path}: {error}") from error
-        memory += _line_bytes(ctas, table)
-        if memory > most:
-            raise TraceError(f"{path}: not a recording of tileops: it would take {memory} bytes of memory")
+        _check_memory(memory + _line_bytes(ctas, table), path)
         headers = []
         for number, group in enumerate(table.groups):
             planes = _array(archive, number, "headers", "u1", (WORD_BYTES, HEADER_WORDS, ctas))
@@ -283,6 +279,11 @@ def _memory(sizes: dict[str, int]) -> int:
     return sum(sizes.values()) + (_JSON - 1) * sizes.get(_INDEX, 0)
 
 
+def _check_memory(memory: int, path: Path) -> None:
+    if memory > max(_MEMORY, _RATIO * os.path.getsize(path)):
+        raise TraceError(f"{path}: not a recording of tileops: it would take {memory} bytes of memory")
+
+
 def _line_bytes(ctas: int, table: SiteTable) -> int:
     return ctas * table.line_words * WORD_BYTES
 
@@ -302,11 +303,12 @@ def _packed(lines: np.ndarray, place: GroupLayout, table: SiteTable) -> dict[str
     """A group's headers, its records as differences, and their payloads, for :func:`_unpack`."""
     header, record, payload, stored = _row_parts(lines, place)
     held = np.arange(record.shape[1]) < stored[:, None]
-    since = record[held] - np.repeat(header[:, WORD_BEGIN], stored)
-    steps = np.diff(since, prepend=since[:1])
+    steps = record[held] - np.repeat(header[:, WORD_BEGIN], stored)
+    site = (steps >> np.uint64(SITE_SHIFT)).astype(np.uint16)
     first = (np.cumsum(stored) - stored)[stored > 0]
-    steps[first] = since[first]
-    site = (since >> np.uint64(SITE_SHIFT)).astype(np.int64)
+    from_begin = steps[first]
+    steps[1:] -= steps[:-1]
+    steps[first] = from_begin
     fullest = site[np.repeat(stored == record.shape[1], stored)][: record.shape[1]]
     order = np.argsort(fullest, kind="stable").astype("<i4")
     there = _in_rows(order, stored)
@@ -327,11 +329,12 @@ def _unpack(arrays: dict[str, np.ndarray], lines: np.ndarray, place: GroupLayout
         raise ValueError("its records are not in an order")
     held = np.arange(len(order)) < stored[:, None]
     there = _in_rows(order, stored)
-    words = np.empty(len(there), dtype=np.uint64)
+    total = np.zeros(len(there) + 1, dtype=np.uint64)  # a record's is that of all steps in the rows up to it
+    words = total[1:]
     words[there] = _words(arrays["records"], np.uint64)
-    total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(words, dtype=np.uint64)])
-    before = total[np.cumsum(stored) - stored]
-    record[held] = total[1:] + np.repeat(header[:, WORD_BEGIN] - before, stored)
+    np.cumsum(total, out=total)
+    words += np.repeat(header[:, WORD_BEGIN] - total[np.cumsum(stored) - stored], stored)
+    record[held] = words
     if place.record_words == 2:
         words[there] = _words(arrays["payloads"], np.uint32)
         payload[held] = words
