@@ -42,6 +42,7 @@ ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_name("examples.txt")
 LOWERING = Path(__file__).with_name("examples_lowering.py")
 LIMIT = 200  # seconds of one run
+NATIVE = {".cpp", ".cu", ".cuh", ".h"}  # of extensions that a program builds
 TARGET = 0.9  # the share of those that run unmodified that has to give a timeline
 SAID = "tileops: "  # how lines of `tileops trace run` begin
 LEFT = re.compile(r"kernel (\S+) (?:is left as it is|has no timeline): (.*)")
@@ -331,10 +332,11 @@ def table(listed: Iterable[Program], of: dict[str, Result]) -> tuple[str, bool]:
 
 
 def packed(chosen: Iterable[Program], examples: Path) -> list[Path]:
-    """The programs' files and those that they import of their own folders, below ``examples``."""
+    """The programs' files, those that they import of their own folders and C++ and CUDA there, below ``examples``."""
     found: set[Path] = set()
     for program in chosen:
         folder = (examples / program.path).parent
+        found.update(path for path in folder.rglob("*") if path.suffix in NATIVE)
         waiting = [examples / program.path]
         while waiting:
             path = waiting.pop()
