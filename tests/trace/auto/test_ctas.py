@@ -144,7 +144,8 @@ def test_a_block_takes_memory_for_them_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("tileops.trace.launching.is_capturing", lambda: False)
     block = Block(trace, launch=1, ctas=[0, 5])
     text = corpus.text("doubled", "sm_90a", "0.1.15")
-    _, recorder = block._instrumented(text, torch.zeros(2, dtype=torch.int64))
+    behind = ("blockIdx.x", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+    _, recorder = block._instrumented(text, behind, torch.zeros(2, dtype=torch.int64))
     build = Build("double_kernel", Compilation(), home=0, recorders={0: recorder})
     block._before(build, (0, 16, 256, 1, 1))
     assert build.recording is not None
@@ -167,3 +168,11 @@ def test_mistakes_are_told() -> None:
     if not torch.cuda.is_available():
         twin = trace.instrument(kernels.doubled(), ctas="one per SM")
         assert "its number of SMs is unknown: give a list or a slice" in twin.reason
+
+
+@pytest.mark.nvcc
+def test_ctas_that_no_launch_has_are_told_when_the_twin_is_built() -> None:
+    for func in (kernels.doubled(), kernels.two_steps()):
+        with pytest.raises(TraceError, match=r"ctas: the grid has CTAs 0 to (7|15), and none of them is chosen"):
+            trace.instrument(func, ctas=[500], target=HOPPER)
+    assert trace.instrument(kernels.gemm_dynamic(), ctas=[500], target=HOPPER, out_idx=[2]).tables  # told by a launch

@@ -240,7 +240,8 @@ class Block:
         try:
             _check_gpu()
             device = _current_device()
-            source, build.recorders[device] = self._instrumented(source, build, _new_control(device))
+            behind = compilation.launch(build.name)
+            source, build.recorders[device] = self._instrumented(source, behind, _new_control(device))
             build.home, compilation.changed = device, True
         except Exception as reason:  # the author's kernel has to build, whatever this is
             build.reason = str(reason)
@@ -257,14 +258,13 @@ class Block:
                 build.reason = "TileLang's kernel cache was turned on inside the block"
         return compilation.builds[name]
 
-    def _instrumented(self, source: str, build: Build, control: Any) -> tuple[str, Recorder]:
+    def _instrumented(self, source: str, behind: tuple[str, ...], control: Any) -> tuple[str, Recorder]:
         kernel = parse(source)
         words = control_words(control.data_ptr())
         choice = None if self.ctas is None else Choice.of(self.ctas, lambda: multiprocessors("cuda"))
         made = instrument(
             source, f"{words}[0]", self.level, lines=f"{words}[1]", max_events=self.max_events, choice=choice
         )
-        behind = build.compilation.launch(build.name)
         return made.source, Recorder(made.table, len(kernel.parameters), behind, control, markers_of(source, kernel))
 
     def _host(self, source: str, previous: Any, target: Any) -> str:
@@ -371,7 +371,7 @@ class Block:
                 source = str(previous(source, target))
             if not _is_rebuilding():
                 return source
-            source, recorder = self._instrumented(source, build, control)
+            source, recorder = self._instrumented(source, build.compilation.launch(build.name), control)
             made.append(recorder)
             return source
 

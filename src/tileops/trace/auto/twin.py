@@ -147,6 +147,9 @@ class Twin:
             settings: how to instrument.
             out_idx: positions of the kernel's outputs, as ``tilelang.compile`` takes them.
             options: further arguments of ``tilelang.compile``.
+
+        Raises:
+            TraceError: if none of the CTAs that are to record is in the grid, where its size is known.
         """
         self.prim_func = func
         self.settings = settings
@@ -169,12 +172,19 @@ class Twin:
             self.reason = first_error(error)
         if self.reason:
             self.compiled = None
+        self._check_choice()
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else a compiled kernel has, the kernel itself answers."""
         if name.startswith("_") or name == "plain":
             raise AttributeError(name)
         return getattr(self.plain, name)
+
+    def _check_choice(self) -> None:
+        for number, extents in enumerate(grids(self.prim_func)):
+            sizes = [int(extent) for extent in extents if hasattr(extent, "__int__")]
+            if number in self.tables and len(sizes) == len(extents):
+                capacity.lines(math.prod(sizes), self.tables[number])
 
     @cached_property
     def plain(self) -> Any:
