@@ -456,6 +456,16 @@ def test_figures_of_a_gpu(tmp_path):
     assert diagnose(figures).bound == "launch-overhead bound"
 
 
+@pytest.mark.parametrize(("call", "longer"), [(100e3, ""), (96e3, ""), (80e3, "25% longer"), (20e3, "400% longer")])
+def test_kernels_that_ran_slower_while_profiled_are_told(tmp_path, call, longer):
+    candidate, _ = measured(calls(), tmp_path, call=call)
+    told = [note for note in candidate.notes if "follow each other" in note]
+    assert len(told) == bool(longer)
+    assert all(longer in note and "100 µs against" in note for note in told)
+    # Several kernels can run side by side.
+    assert not any("longer" in note for note in measured(calls(kernels=2), tmp_path, call=call)[0].notes)
+
+
 def test_without_cupti_the_events_are_what_there_is(tmp_path):
     maker = Maker()
     for number in range(6):

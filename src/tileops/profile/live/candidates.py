@@ -18,7 +18,7 @@ from ..kernel_names import uses_tensor_cores
 from ..memory import memory as read_memory
 from ..peaks import ASSUMED, Ceilings, ceilings, known_dtype
 from ..reading import read_trace
-from ..report.units import times
+from ..report.units import duration, times
 from ..structure import analyze
 from ..structure.artifacts import first_passage, inside
 from ..structure.attribution import instances, labels
@@ -39,6 +39,9 @@ _ROUND_NS = 1_000_000.0
 _MOST_CALLS = 1000
 # What a candidate may raise: one that ends the process ends here.
 _FAILURES = (Exception, SystemExit)
+# Kernels' times and those of calls that follow each other differ by less otherwise: by 0.9% at most in
+# benchmarks/profile_verdicts.py on an H200, but for its two large GEMMs, where it was up to 16%.
+_SLOWER = 1.05
 # A cold L2 means that so many times its size was written since.
 _FLUSH = 2.0
 
@@ -321,6 +324,12 @@ def _measured(
     gpu = Times.of([float(passage.gpu_ns) for passage in passages]) if on_gpu else None
     cpu = Times.of([float(passage.cpu_ns) for passage in passages])
     kernels = passages[-1].kernels if on_gpu else None
+    if gpu and call and kernels == 1 and not cold_l2 and gpu.median_ns > _SLOWER * call.median_ns:
+        notes.append(
+            f"Its kernel took {gpu.median_ns / call.median_ns - 1:.0%} longer in the profiled calls than calls that "
+            f"follow each other, {duration(gpu.median_ns)} against {duration(call.median_ns)}: other clocks, most "
+            "likely, of a GPU at its power limit. The rates are those of the profiled calls."
+        )
     launching = Times.of([float(passage.launch_ns) for passage in passages]) if on_gpu else None
     launch_ns = launching.median_ns if launching else None
     label = next((label for label in labels(trace) if label.path == (name,)), None)
