@@ -7,44 +7,50 @@ adds to a tensor that it never clears: on an H200 it ended well in 3 of 3 runs, 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from .launching import is_capturing
 
+Made = TypeVar("Made")
 
-@contextlib.contextmanager
-def own_memory(device: Any) -> Iterator[None]:
-    """Lets this thread's tensors on a CUDA device come from memory of their own, while inside.
 
-    What was freed of it goes to tensors that are made inside, and to others only where there is no memory left. Where
-    PyTorch's pools have no ``use_on_oom``, and while a CUDA graph is captured, it is memory like any other.
+def in_own_memory(device: Any, make: Callable[[], Made]) -> Made:
+    """Makes tensors on a CUDA device in memory of their own.
+
+    What was freed of it goes to tensors that are made so, and to others only where there is no memory left. Where
+    PyTorch's pools have no ``use_on_oom``, while a CUDA graph is captured, and where only memory is left that PyTorch
+    keeps for the program, it is memory like any other.
 
     Args:
-        device: a tensor's ``torch.device``, or a GPU's number; nothing is done for the CPU.
+        device: a ``torch.device``.
+        make: makes them. What else it does should be short: in the meantime PyTorch frees none of the program's memory
+            that is cached, for no thread. It is called once more if there is no memory.
     """
     import torch
 
-    number = device if isinstance(device, int) else device.index
-    if number is None or _inside.on or not _can_be_apart() or is_capturing():
-        yield
-        return
+    if device.type != "cuda" or _inside.on or not _can_be_apart() or is_capturing():
+        return make()
+    number = torch.cuda.current_device() if device.index is None else device.index
     idle = _idle.setdefault(number, [])
     try:
         pool = idle.pop()
     except IndexError:
-        pool = torch.cuda.MemPool(use_on_oom=True)
+        with torch.cuda.device(number):  # which a pool belongs to
+            pool = torch.cuda.MemPool(use_on_oom=True)
     _inside.on = True
     try:
         with torch.cuda.use_mem_pool(pool, number):
-            yield
+            return make()
+    except torch.cuda.OutOfMemoryError:
+        pass
     finally:
         _inside.on = False
         idle.append(pool)
+    return make()
 
 
 class _Inside(threading.local):

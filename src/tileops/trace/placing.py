@@ -31,7 +31,7 @@ FIXED = 3  # arguments of a recording call ahead of its payload: group, site, ev
 _NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")  # not a member's
 
 _lock = threading.Lock()
-_installed: Any = None
+_installed: Placed | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def placed_in_what_is_generated() -> None:
 
     with _lock:
         previous = tvm_ffi.get_global_func(CALLBACK, allow_missing=True)
-        if previous is not None and previous == _installed:
+        if came_in_place_of(previous) is not None:
             return
 
         def callback(source: Any, target: Any = None) -> str:
@@ -99,12 +99,19 @@ def placed_in_what_is_generated() -> None:
             return made if previous is None else str(previous(made, target))
 
         tvm_ffi.register_global_func(CALLBACK, f=callback, override=True)
-        _installed = tvm_ffi.get_global_func(CALLBACK)
+        _installed = Placed(tvm_ffi.get_global_func(CALLBACK), previous)
 
 
-def is_placing(callback: Any) -> bool:
-    """Whether a registered callback is this module's."""
-    return _installed is not None and bool(callback == _installed)
+class Placed(NamedTuple):
+    """A registered callback of this module's, and the one that it came in place of, which it calls."""
+
+    callback: Any
+    previous: Any
+
+
+def came_in_place_of(callback: Any) -> Placed | None:
+    """What is known of a registered callback, if it is this module's last one."""
+    return _installed if _installed is not None and callback == _installed.callback else None
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .errors import TraceError
-from .own_memory import own_memory
+from .own_memory import in_own_memory
 from .slots import SPARE_RECORDS
 from .timeline import Table
 
@@ -93,12 +93,12 @@ def _measured(target: str, device: str) -> ProbeCost:
     with torch.cuda.device(device) if target == "cuda" else contextlib.nullcontext():
         kernel = _kernel(target)
         table = SiteTable.from_json(str(kernel.prim_func.attrs[ATTRIBUTE]))
-        with own_memory(torch.device(device)):
-            x = torch.zeros(1, device=device)
-            for _ in range(LAUNCHES):
-                timeline = fetch(kernel(x)[-1], table, {}).decode()
-                for group, launches in found.items():
-                    launches.append(_behind(timeline.slices.where(group=group), timeline.instants.where(group=group)))
+        place = torch.device(device)
+        x = in_own_memory(place, lambda: torch.zeros(1, device=place))
+        for _ in range(LAUNCHES):
+            timeline = fetch(in_own_memory(place, lambda: kernel(x))[-1], table, {}).decode()
+            for group, launches in found.items():
+                launches.append(_behind(timeline.slices.where(group=group), timeline.instants.where(group=group)))
     behind = {group: tuple(np.median(launches, axis=0).tolist()) for group, launches in found.items()}
     plain, payload = ((behind[group][0] + behind[group][2]) / 2 for group in (PLAIN, PAYLOAD))
     if min(plain, payload) <= 0:

@@ -26,7 +26,7 @@ import numpy as np
 from .decode import decode_lines
 from .errors import TraceError
 from .files import RECORDING_SUFFIX, whole
-from .own_memory import own_memory
+from .own_memory import in_own_memory
 from .sites import END, SiteTable, wrong_version
 from .slots import (
     HEADER_WORDS,
@@ -223,14 +223,19 @@ def fetch(slots: Any, table: SiteTable, meta: dict[str, Any]) -> Recording:
         slots = slots.reshape(-1, words)
         slots = slots[: _launched(slots[:1].numpy().view(np.uint64), table, len(slots))]
     places = [group.layout for group in table.groups]
-    with own_memory(slots.device):
-        states = slots[:, [place.offset + WORD_STATE for place in places]].cpu().numpy().view(np.uint64)
-        short = _shortened(table, states)
-        rows = [
-            slots[:, place.offset : place.offset + group.layout.row_words].cpu().numpy()
-            for place, group in zip(places, short.groups)
-        ]
+    states = _copied(slots, [place.offset + WORD_STATE for place in places]).view(np.uint64)
+    short = _shortened(table, states)
+    rows = [
+        _copied(slots, slice(place.offset, place.offset + group.layout.row_words))
+        for place, group in zip(places, short.groups)
+    ]
     return Recording(np.concatenate(rows, axis=1).view(np.uint64), short, meta)
+
+
+def _copied(slots: Any, words: Any) -> np.ndarray:
+    """Some words of each line, on the host."""
+    chosen = in_own_memory(slots.device, lambda: slots[:, words].contiguous()) if slots.is_cuda else slots[:, words]
+    return np.asarray(chosen.cpu().numpy())
 
 
 def _launched(first_line: np.ndarray, table: SiteTable, most: int) -> int | None:

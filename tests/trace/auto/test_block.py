@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import threading
@@ -20,6 +21,7 @@ import tvm_ffi
 from tilelang import env
 
 from tileops.trace import TraceError, TraceWarning, probe, trace
+from tileops.trace import placing as placing_module
 from tileops.trace.auto import block as block_module
 from tileops.trace.auto import building, host
 from tileops.trace.auto.block import Block, Build, Recorder
@@ -387,35 +389,81 @@ def test_a_kernel_whose_changed_source_does_not_compile_is_built_as_it_was(
             tilelang.compile(kernels.doubled(), **PLAIN)
 
 
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("calls_what_was_there", [False, True])
-def test_callbacks_that_are_registered_inside_run_too(calls_what_was_there: bool, gpu: list[int]) -> None:
-    """As a script does that ``tileops trace run`` runs: all of it is inside a block."""
-    seen: list[str] = []
-    before = tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True)
+class Author:
+    """Somebody's own callback, which notes what it sees. It may call the one that was there when it was registered."""
 
-    def own(source: Any, target: Any) -> str:
-        seen.append(str(source))
-        made = str(was_there(source, target)) if calls_what_was_there else str(source)
+    def __init__(self, calls_what_was_there: bool = False):
+        self.seen: list[str] = []
+        self._calls = calls_what_was_there
+        self._before: Any = None
+
+    def register(self) -> None:
+        self._before = registered()
+        tilelang.register_cuda_postproc(self)
+
+    def __call__(self, source: Any, target: Any) -> str:
+        self.seen.append(str(source))
+        made = self._before(source, target) if self._calls and self._before is not None else source
         return f"// the author's\n{made}"
 
+
+def registered() -> Any:
+    return tvm_ffi.get_global_func(building.CALLBACK, allow_missing=True)
+
+
+def built() -> str:
+    return str(tilelang.compile(kernels.doubled(), **PLAIN).get_kernel_source())
+
+
+def recorders(source: str) -> int:
+    return source.count("namespace tileops_trace {")
+
+
+@pytest.mark.usefixtures("gpu", "uncompiled")
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("placing", [False, True])
+@pytest.mark.parametrize("calls_what_was_there", [False, True])
+def test_callbacks_that_are_registered_inside_run_too(calls_what_was_there: bool, placing: bool, nested: bool) -> None:
+    """As a script does that ``tileops trace run`` runs: all of it is inside a block. Each runs once, and stays."""
+    author = Author(calls_what_was_there)
     with trace.auto() as block:
-        tilelang.compile(kernels.elementwise(), out_idx=[2], **PLAIN)
-        was_there = tvm_ffi.get_global_func(building.CALLBACK)
-        tilelang.register_cuda_postproc(own)
-        made = [tilelang.compile(kernels.doubled(), **PLAIN).get_kernel_source() for _ in range(3)]
-    assert [build.name for build in block.builds] == ["add_kernel", *["double_kernel"] * 3]
-    assert all(build.recorders and build.hooked for build in block.builds)
+        first = built()
+        author.register()
+        if placing:
+            placing_module.placed_in_what_is_generated()
+        with trace.auto() if nested else contextlib.nullcontext():
+            made = [built() for _ in range(3)]
+    assert recorders(first) == 1
+    assert nested or [build.name for build in block.builds] == ["double_kernel"] * 4
+    assert nested or all(build.recorders and build.hooked for build in block.builds)
     for source in made:
-        assert source.count("// the author's") == source.count("namespace tileops_trace {") == 1
-    # Where it keeps the block's from being called, the first kernel's source is generated once more.
-    assert len(seen) == 3 + (not calls_what_was_there)
-    assert not any("tileops" in source for source in seen)
-    plain = tilelang.compile(kernels.doubled(), **PLAIN).get_kernel_source()  # it stays, and the block is gone
-    assert "// the author's" in plain
-    assert "tileops" not in plain
-    tvm_ffi.remove_global_func(building.CALLBACK)
-    assert before is None
+        assert (source.count("// the author's"), recorders(source)) == (1, 1)
+    assert len(author.seen) == 3
+    assert not any(map(recorders, author.seen))
+    after = built()
+    assert (after.count("// the author's"), recorders(after)) == (1, 0)
+
+
+@pytest.mark.usefixtures("gpu", "uncompiled")
+@pytest.mark.filterwarnings("ignore::tileops.trace.TraceWarning")
+def test_a_callback_that_was_there_and_is_registered_again_inside_ends() -> None:
+    """It finds the block's in its own place, and calls that, which calls it."""
+    author = Author(calls_what_was_there=True)
+    author.register()
+    with trace.auto():
+        author.register()
+        assert recorders(built()) == 1
+    assert recorders(built()) == 0
+
+
+@pytest.mark.usefixtures("gpu", "uncompiled")
+def test_a_callback_that_is_taken_away_inside_stays_away() -> None:
+    Author().register()
+    with trace.auto():
+        tvm_ffi.remove_global_func(building.CALLBACK)
+        assert recorders(built()) == 1
+        tvm_ffi.remove_global_func(building.CALLBACK)
+    assert registered() is None
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -25,7 +25,7 @@ from .. import capacity, launching, recording
 from ..choice import Choice
 from ..errors import warn
 from ..lowering import multiprocessors
-from ..own_memory import own_memory
+from ..own_memory import in_own_memory
 from ..placing import CALLBACK, placed_behind
 from ..probe import is_compiling
 from ..sites import markers_in, tables_in
@@ -353,8 +353,7 @@ class Block:
         lines = capacity.lines(ctas, table)
         capacity.check_fits(WORD_BYTES * lines * table.line_words, device, table)
         author_s = address(arguments[markers.slots]) if markers.table.groups else 0
-        with own_memory(device):
-            slots = torch.empty((lines, words), dtype=torch.int64, device=device)
+        slots = in_own_memory(device, lambda: torch.empty((lines, words), dtype=torch.int64, device=device))
         build.recording = Launch(slots, recorder, author_s, threading.get_ident())
         # A launch of another thread may read these words meanwhile: the address is good before there is room.
         for word, value in enumerate((slots.data_ptr(), lines)):
@@ -395,8 +394,8 @@ class Block:
         build.recording = None
         if recorder.markers.table.groups:
             shape = len(slots), recorder.markers.table.line_words
-            with own_memory(slots.device):
-                slots = joined(tensor_at(launch.author_s, shape, slots.device), slots)
+            author_s = tensor_at(launch.author_s, shape, slots.device)
+            slots = in_own_memory(slots.device, lambda: joined(author_s, launch.slots))
         arguments = build.compilation.arguments(build.name)
         meta = {**launching.host_meta(slots, arguments), "launch": build.launches - 1}
         build.last = recording.fetch(slots, recorder.table, meta)
@@ -452,11 +451,11 @@ def _current_device() -> int:
     return torch.cuda.current_device()
 
 
-def _new_control(device: int) -> Any:
+def _new_control(number: int) -> Any:
     import torch
 
-    with own_memory(device):
-        return torch.zeros(2, dtype=torch.int64, device=f"cuda:{device}")
+    device = torch.device("cuda", number)
+    return in_own_memory(device, lambda: torch.zeros(2, dtype=torch.int64, device=device))
 
 
 def _is_tuning() -> bool:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -21,7 +22,7 @@ from tilelang import tvm
 
 from ..choice import Choice
 from ..lowering import ROOT_BLOCK, device_source
-from ..placing import CALLBACK, is_placing
+from ..placing import CALLBACK, came_in_place_of
 from ..sites import AUTO_ATTRIBUTE
 from .notes import PLACEHOLDER, is_meant, meant, refused
 from .rewrite import instrument
@@ -110,57 +111,89 @@ class Chained:
     def __init__(self, name: str, process: Any):
         self._name = name
         self._process = process
-        self._registered: list[tuple[Any, Any]] = []  # and what each of them came in place of
+        self._registered: list[_Link] = []
         self._is_open = True
         self._here = _Here()
         self._register()
 
-    def reached(self, generate: Callable[[], Any]) -> Any:
-        """Generates code; once more where a callback that was registered meanwhile does not call what was there."""
-        self._here.reached = False
-        made = generate()
-        if not self._here.reached:
-            self._register()
-            made = generate()
-        return made
+    def reached(self) -> None:
+        """Registers again where a callback that was registered meanwhile need not call what was there before it."""
+        with callback_lock:
+            link = _link(_now(self._name))
+            while link is not None and link not in self._registered:
+                link = _link(link.previous)
+            if link is None and self._is_open:
+                self._register()
 
     def close(self) -> None:
-        """Restores what was registered before; what somebody else has registered meanwhile stays."""
+        """Restores what was registered before; what somebody else has registered meanwhile stays, or stays away."""
         import tvm_ffi
 
-        self._is_open = False
-        now, first = tvm_ffi.get_global_func(self._name, allow_missing=True), self._registered[0][1]
-        left = next((previous for own, previous in self._registered if own == now), now)
-        if left is None or is_placing(left):
-            left = first
-        if left is None:
-            tvm_ffi.remove_global_func(self._name)
-        elif left != now:
-            tvm_ffi.register_global_func(self._name, f=left, override=True)
+        with callback_lock:
+            self._is_open = False
+            now, first = _now(self._name), self._registered[0].previous
+            left = now
+            while left is not None and left != first and (link := _link(left)) is not None:
+                left = link.previous
+            for link in self._registered:
+                _links.remove(link)
+            if left is None and now is not None:
+                tvm_ffi.remove_global_func(self._name)
+            elif left is not None and left != now:
+                tvm_ffi.register_global_func(self._name, f=left, override=True)
 
     def _register(self) -> None:
         import tvm_ffi
 
-        previous = tvm_ffi.get_global_func(self._name, allow_missing=True)
+        previous = _now(self._name)
+        number = len(self._registered)
 
         def callback(source: Any, target: Any = None) -> str:
-            self._here.reached = True
-            # Closed, or called by a callback that it calls itself.
-            if not self._is_open or self._here.inside:
-                return str(source) if previous is None else str(previous(source, target))
-            self._here.inside = True
+            under_way = self._here.under_way
+            if number in under_way:  # called by what it calls itself
+                return str(source)
+            under_way.append(number)
             try:
+                if not self._is_open or len(under_way) > 1:  # or called by what a newer one of these calls
+                    return str(source) if previous is None else str(previous(source, target))
                 return str(self._process(str(source), previous, target))
             finally:
-                self._here.inside = False
+                under_way.remove(number)
 
         tvm_ffi.register_global_func(self._name, f=callback, override=True)
-        self._registered.append((tvm_ffi.get_global_func(self._name), previous))
+        link = _Link(_now(self._name), previous)
+        self._registered.append(link)
+        _links.append(link)
+
+
+@dataclass(frozen=True, eq=False)
+class _Link:
+    """A callback of this module's, and the one that it came in place of."""
+
+    callback: Any
+    previous: Any
+
+
+_links: list[_Link] = []  # of all that are open
 
 
 class _Here(threading.local):
-    reached = False
-    inside = False
+    def __init__(self) -> None:
+        self.under_way: list[int] = []
+
+
+def _now(name: str) -> Any:
+    import tvm_ffi
+
+    return tvm_ffi.get_global_func(name, allow_missing=True)
+
+
+def _link(callback: Any) -> _Link | None:
+    """What is known of a registered callback, if it is this package's own."""
+    placing = came_in_place_of(callback)
+    if placing is not None:
+        return _Link(*placing)
+    return next((link for link in _links if link.callback == callback), None)
 
 
 @contextlib.contextmanager

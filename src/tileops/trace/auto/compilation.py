@@ -20,7 +20,6 @@ _HOST = f"{_GENERATES}c_host"
 _CUDA = f"{_GENERATES}cuda"  # generates CUDA source and compiles it, as the tvm_ffi backend does
 _NOT_COMPILED = "_without_compile"  # behind it, where another one compiles what it generates
 _LAUNCH = "tirx.kernel_launch_params"  # TVM's attribute of a device function
-_FOR_CUDA = (_CUDA, f"{_CUDA}{_NOT_COMPILED}")
 _KERNEL = "_kernel"  # what TileLang appends to a PrimFunc's name
 _NVCC_SAYS = "\nCompilation error:\n"
 _TELLS = re.compile(r"\b(error|fatal)\b[^:]*:")
@@ -69,7 +68,7 @@ class Compilation(instrumentation.PassInstrumentationTool):  # type: ignore[misc
         changed: whether the source that was generated last is not TileLang's own.
         failure: what compiling such a source said, where it failed.
         told: called with the name of each kernel that is not for CUDA, and what it is for.
-        callbacks: those that generated device and host code have to go through.
+        callbacks: those that what is generated has to go through.
     """
 
     device: DeviceCode | None = None
@@ -77,7 +76,7 @@ class Compilation(instrumentation.PassInstrumentationTool):  # type: ignore[misc
     changed: bool = False
     failure: str = ""
     told: Callable[[str, str], None] = _unheard
-    callbacks: tuple[Chained, Chained] | None = None
+    callbacks: tuple[Chained, ...] = ()
     _tensors: dict[str, str] = field(default_factory=dict)
 
     def create_pass_instrument(self) -> object:
@@ -87,24 +86,21 @@ class Compilation(instrumentation.PassInstrumentationTool):  # type: ignore[misc
     def run_codegen(self, event: Any, next_call: Any) -> Any:
         """Notes what code is generated from; where a changed source does not compile, goes on with TileLang's own."""
         functions = {str(func.attrs["global_symbol"]): (one, func) for one, func in event.mod.functions.items()}
-        if event.name in _FOR_CUDA:
+        if event.name in (_CUDA, f"{_CUDA}{_NOT_COMPILED}"):
             options = tvm.transform.PassContext.current().config
             self.device = DeviceCode(functions, event.mod.attrs, event.target, options, event.name == _CUDA)
         elif event.name.startswith(_GENERATES) and event.name != _HOST:
             for name in functions:
                 self.told(name, event.name.removeprefix(_GENERATES).removesuffix(_NOT_COMPILED))
+        for callback in self.callbacks:
+            callback.reached()
         try:
-            return self._generated(event.name, next_call)
+            return next_call()
         except Exception as error:
             if not self.changed:
                 raise
             self.failure = f"with recorder calls it does not compile: {first_error(error)}"
             return next_call()
-
-    def _generated(self, name: str, generate: Callable[[], Any]) -> Any:
-        if self.callbacks is None or name not in (*_FOR_CUDA, _HOST):
-            return generate()
-        return self.callbacks[name == _HOST].reached(generate)
 
     def launch(self, kernel: str) -> tuple[str, ...]:
         """What a kernel's launch is given behind the kernel's parameters, as ``"blockIdx.x"`` or ``"threadIdx.x"``."""
@@ -143,9 +139,7 @@ class _Reader:
 
 
 @contextlib.contextmanager
-def watched(
-    told: Callable[[str, str], None] = _unheard, callbacks: tuple[Chained, Chained] | None = None
-) -> Iterator[None]:
+def watched(told: Callable[[str, str], None] = _unheard, callbacks: tuple[Chained, ...] = ()) -> Iterator[None]:
     """Watches the compilations that begin inside; for ``told`` and ``callbacks`` see :class:`Compilation`."""
     name = f"tileops.trace.{next(_numbers)}"
     instrumentation.register_pass_instrumentation_tool(name, lambda: Compilation(told=told, callbacks=callbacks))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from .. import capacity, launching
 from ..choice import Choice, checked_ctas
 from ..errors import TraceError, warn
-from ..own_memory import own_memory
+from ..own_memory import in_own_memory
 from ..sites import ATTRIBUTE, SiteTable, tables_in
 from .building import grids, instrumenting, with_slots
 from .compilation import first_error
@@ -246,8 +246,8 @@ class Twin:
             produced = self.compiled(*inputs, *(one.view(-1) for one in slots))
             if self._markers.groups:
                 produced, own = launching.parted(produced)
-                with own_memory(own.device):
-                    slots = [joined(own, slots[0])]
+                found = slots[0]
+                slots = [in_own_memory(found.device, lambda: joined(own, found))]
         if len(slots) == 1:
             return produced, slots[0]
         return produced, {table.kernel: slots[number] for number, table in self.tables.items()}
@@ -289,8 +289,7 @@ class Twin:
         first = next(iter(self.tables.values()))
         device = capacity.cuda_device(inputs, first)
         capacity.check_fits(words * 8, device, first)
-        with own_memory(device):
-            return [torch.empty(size, dtype=torch.int64, device=device) for size in sizes]
+        return [in_own_memory(device, partial(torch.empty, size, dtype=torch.int64, device=device)) for size in sizes]
 
     def _write(self, kernel: str, slots: Any) -> None:
         """Writes a timeline; ``kernel`` names the ``__global__`` function where there are several."""
