@@ -62,11 +62,27 @@ def test_groups_that_can_let_each_other_pass_are_found(text: str) -> None:
         by(FIRST, sync(3, 128)) + "__syncthreads();\n" + by(LAST, sync(3, 128)),
         by(FIRST, REDUCTION.format(32)) + by(LAST, REDUCTION.format(4)),  # within a warp
         by("x < 1", sync(3, 384)) + by("1 <= x", sync(3, 384)),
-        by("((int)threadIdx.x) % 2 == 0", sync(3, 128)) + by(LAST, sync(3, 128)),  # who waits cannot be told
+        by(FIRST, sync(3, 128)) + sync(0, 384) + "\n" + by(LAST, sync(3, 128)),
+        by(FIRST, sync(3, 128)) + "{\ntl::cluster_sync();\n}\n" + by(LAST, sync(3, 128)),
+        by(FIRST, REDUCTION.replace("{}, 1", "64, 64")) + by(LAST, REDUCTION.replace("{}, 1", "64, 64")),
+        # Who waits cannot be told.
+        by("((int)threadIdx.x) % 2 == 0", sync(3, 128)) + by(LAST, sync(3, 128)),
+        by(SECOND, by("(((int)threadIdx.x) >> 7) == 0", sync(5, 256))) + by(LAST, sync(5, 256)),
+        by(FIRST, by("tl::get_warp_idx() == 0", sync(5, 64))) + by(LAST, by("tl::get_warp_idx() == 8", sync(5, 64))),
+        by(FIRST, sync(3, 64)) + by("128 <= ((int)threadIdx.x)", by("x < 1 || ((int)threadIdx.x) < 160", sync(3, 64))),
+        by(LAST, "return;") + by(FIRST, sync(3, 256)) + by("128 <= ((int)threadIdx.x)", sync(3, 256)),
     ],
 )
 def test_others_are_not(text: str) -> None:
     assert mistaken(kernel(text)) == ""
+
+
+def test_without_launch_bounds_it_cannot_be_told() -> None:
+    text = by(FIRST, sync(3, 256)) + by("128 <= ((int)threadIdx.x)", sync(3, 256))
+    assert (
+        mistaken(parse(f'extern "C" __global__ void some_kernel(float* __restrict__ a) {{\n  float x = 0;\n{text}}}\n'))
+        == ""
+    )
 
 
 def shares_both_kinds_of_memory(scope: str) -> Any:
