@@ -228,11 +228,14 @@ def _flows(kernel: Kernel, slices: Table) -> Table:
     """The hand-offs: arrive to wait, and release to acquire ``built`` later if the kernel says so."""
     parts = []
     edges = [("arrive", "wait", 0)] + ([("release", "acquire", kernel.built)] if kernel.back_edge else [])
-    for src, dst, shift in edges if kernel.edges else []:
-        for one in [group for group in slices.vocabulary("group") if (slices.group == group).any()]:
-            for other in slices.vocabulary("group"):
-                a = np.flatnonzero((slices.name == src) & (slices.group == one))
-                b = np.flatnonzero((slices.name == dst) & (slices.group == other))
+    names, groups = slices.vocabulary("name"), slices.vocabulary("group")
+    # By code and not by text: most of the time that a case takes would go into comparing texts.
+    name, group = slices.codes("name"), slices.codes("group")
+    for src, dst, shift in edges if kernel.edges and {*names} >= {"arrive", "wait", "release", "acquire"} else []:
+        for one in range(len(groups)):
+            for other in range(len(groups)):
+                a = np.flatnonzero((name == names.index(src)) & (group == one))
+                b = np.flatnonzero((name == names.index(dst)) & (group == other))
                 if len(a) == 0 or len(b) == 0:
                     continue
                 cta_a, cta_b = slices.cta[a], slices.cta[b]
@@ -246,7 +249,6 @@ def _flows(kernel: Kernel, slices: Table) -> Table:
     start = slices.start[src] + slices.duration[src]
     begun = slices.start[dst]
     end = np.where(begun < start, begun + slices.duration[dst], begun)
-    names, groups = slices.vocabulary("name"), slices.vocabulary("group")
     return Table(
         {
             "cta": slices.cta[src], "src": slices.codes("name")[src], "dst": slices.codes("name")[dst],

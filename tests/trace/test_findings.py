@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import replace
@@ -15,7 +16,7 @@ from tileops.trace.findings.roles import has_word
 from tileops.trace.recording import Recording
 
 from . import synthetic
-from .known_truth import RULES, Kernel, case, real_win, run, timeline
+from .known_truth import RULES, Case, Kernel, case, real_win, run, timeline
 from .synthetic import Builder, empty, gemm, hostile, nested, troubled, waves
 
 # Drawn once the rules were fixed. benchmarks/findings.py prints the same figures, for as many cases as are wanted.
@@ -36,13 +37,20 @@ def with_meta(made: Timeline, **meta) -> Timeline:
     return replace(made, meta={**made.meta, **meta})
 
 
+@functools.cache
+def found_in(rule: str, seed: int) -> tuple[Case, list[Finding]]:
+    """A case and its findings, without what takes much memory: the timeline and the simulated ranges."""
+    made = case(rule, seed)
+    return replace(made, timeline=empty(), ran=replace(made.ran, ranges=[])), made.timeline.findings()
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_precision_and_recall(rule):
     hits = missed = false = 0
     others: list[str] = []
     for seed in range(FIRST, FIRST + CASES):
-        made = case(rule, seed)
-        found = set(rules(made.timeline.findings()))
+        made, findings = found_in(rule, seed)
+        found = set(rules(findings))
         hits += rule in found & made.there
         missed += rule in made.there - found
         false += rule in found & made.not_there
@@ -86,8 +94,8 @@ BEYOND = {"long-epilogue": 0.02}
 def test_what_is_won_is_no_more_than_the_bound(rule):
     compared = 0
     for seed in range(FIRST, FIRST + CASES // 2):
-        made = case(rule, seed)
-        for finding in made.timeline.findings():
+        made, findings = found_in(rule, seed)
+        for finding in findings:
             if finding.rule == rule and rule in made.there:
                 won = real_win(made.kernel, made.ran, rule)
                 assert won <= finding.win + BEYOND.get(rule, 0.005), (seed, finding)
@@ -98,8 +106,8 @@ def test_what_is_won_is_no_more_than_the_bound(rule):
 def test_a_second_stage_alone_wins_what_is_said_of_it():
     compared = 0
     for seed in range(FIRST, FIRST + CASES // 2):
-        made = case("no-overlap", seed)
-        for finding in made.timeline.findings():
+        made, findings = found_in("no-overlap", seed)
+        for finding in findings:
             if "second_stage" in finding.figures:
                 won = 1 - run(replace(made.kernel, ring=2, built=2)).span / made.ran.span
                 assert finding.figures["second_stage"] - 0.12 <= won <= finding.figures["second_stage"] + 0.005
