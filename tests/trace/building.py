@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,21 @@ def calls(text: str) -> list[str]:
     return [call.replace(" ", "") for call in found]
 
 
+def joined(sources: Mapping[str, str]) -> str:
+    """Generated CUDA sources of one kernel each as a single one: nvcc mostly reads headers, which are the same in all.
+
+    A kernel's name and, in the compiler's messages, its file's name are its key.
+    """
+    texts = []
+    for number, (name, text) in enumerate(sources.items()):
+        kernels = {*re.findall(r'^extern "C" __global__ void .*?(\w+)\((?!\d)', text, re.M)}
+        assert len(kernels) == 1, kernels
+        text = re.sub(rf"\b{kernels.pop()}\b", name, text)
+        text = text.replace("tileops_trace", f"tileops_trace{number}")  # each brings its own recorder
+        texts.append(f'#line 1 "{name}.cu"\n{text}\n')
+    return "".join(texts)
+
+
 def without_tracing(text: str) -> str:
     """The kernel's definition less what tracing added to it: calls, an ``if`` around nothing but calls, a parameter."""
     kept = "\n".join(line for line in body(text).splitlines() if not re.match(r"\s*tileops_\w+\(.*\);$", line))
@@ -109,6 +124,7 @@ __all__ = [
     "body",
     "calls",
     "cpu_kernel",
+    "joined",
     "line_of",
     "lowered",
     "no_trace",

@@ -275,6 +275,11 @@ def parse(text: str) -> dict[str, Function]:
     return {name: Function(name, tuple(lines)) for name, lines in sections.items()}
 
 
+def compiled_kernels(cubin: Path) -> set[str]:
+    """The names of the kernels whose machine code a cubin holds, from its sections' names."""
+    return {name.decode() for name in re.findall(rb"\0\.text\.(\w+)", cubin.read_bytes())}
+
+
 def find_nvdisasm() -> Path | None:
     """The disassembler of PyPI's nvidia-cuda-nvdisasm."""
     try:

@@ -21,6 +21,7 @@ from .building import (
     HOPPER,
     body,
     calls,
+    joined,
     line_of,
     lowered,
     no_trace,
@@ -30,6 +31,7 @@ from .building import (
     tvm,
     without_tracing,
 )
+from .sass import compiled_kernels
 
 FLOAT = "float32"
 SECOND = "template <int A, int B> __device__ int tl_second(int x, int y) { return y * A + x * B; }\n"
@@ -380,8 +382,8 @@ def test_a_kernel_without_markers_still_records_its_ctas() -> None:
 # Machine code
 
 
-def spilled_bytes(nvcc: Path, folder: Path, text: str) -> list[int]:
-    """What ptxas says of spills in a kernel's source: bytes stored and loaded."""
+def spilled_bytes(nvcc: Path, folder: Path, text: str) -> dict[str, list[int]]:
+    """What ptxas says of spills in kernels' source, by kernel: bytes stored and loaded."""
     from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
 
     path = folder / "kernel.cu"
@@ -392,7 +394,8 @@ def spilled_bytes(nvcc: Path, folder: Path, text: str) -> list[int]:
     ]  # fmt: skip
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return [int(found) for found in re.findall(r"(\d+) bytes spill", done.stderr)]
+    _, *parts = re.split(r"Compiling entry function '(\w+)'", done.stderr)
+    return {name: [*map(int, re.findall(r"(\d+) bytes spill", said))] for name, said in zip(parts[::2], parts[1::2])}
 
 
 def specified_gemm(traced: bool) -> Any:
@@ -477,25 +480,23 @@ def cluster() -> Any:
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize(
-    "make", [payloads, everything, cluster, lambda: marked.branches(trace)],
-    ids=["payloads", "everything", "cluster", "branches"],
-)  # fmt: skip
-def test_recording_kernels_compile(make: Callable[[], Any], compile_cubin: Callable[..., Path]) -> None:
-    assert compile_cubin(traced_source(make()), "-O0").stat().st_size > 0
+def test_recording_kernels_compile(compile_cubin: Callable[..., Path]) -> None:
+    funcs = {
+        "payloads": payloads(),
+        "everything": everything(),
+        "cluster": cluster(),
+        "branches": marked.branches(trace),
+    }
+    sources = {name: traced_source(func) for name, func in funcs.items()}
+    assert compiled_kernels(compile_cubin(joined(sources), "-O0")) == {*funcs}
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize(
-    ("plain", "traced"),
-    [
-        (lambda: source(specified_gemm(False)), lambda: source(specified_gemm(True))),
-        (lambda: source(gemm(no_trace)), lambda: traced_source(gemm(trace))),
-    ],
-    ids=["specialized by hand", "specialized by TileLang"],
-)
-def test_tracing_spills_no_registers(
-    plain: Callable[[], str], traced: Callable[[], str], nvcc: Path, tmp_path: Path
-) -> None:
-    assert spilled_bytes(nvcc, tmp_path, plain()) == [0, 0]
-    assert spilled_bytes(nvcc, tmp_path, traced()) == [0, 0]
+def test_tracing_spills_no_registers(nvcc: Path, tmp_path: Path) -> None:
+    sources = {
+        "by_hand": source(specified_gemm(False)),
+        "by_hand_traced": source(specified_gemm(True)),
+        "by_tilelang": source(gemm(no_trace)),
+        "by_tilelang_traced": traced_source(gemm(trace)),
+    }
+    assert spilled_bytes(nvcc, tmp_path, joined(sources)) == {name: [0, 0] for name in sources}

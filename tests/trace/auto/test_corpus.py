@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from tileops.trace.decode import decode_lines
 from tileops.trace.lowering import device_source
 from tileops.trace.sites import BEGIN, SiteTable
 
-from ..sass import disassemble, find_nvdisasm
+from ..building import joined
+from ..sass import compiled_kernels, disassemble, find_nvdisasm
 from . import corpus
 from .kernels import ELSEWHERE, KERNELS
 from .running import events, recorded, recorders, slots
@@ -140,29 +142,36 @@ def test_the_installed_tilelang_is_understood(name: str) -> None:
         assert {(edge.src, edge.dst, edge.shift) for edge in made.table.edges} == ARROWS[name]
 
 
-COMPILED = [(name, "sm_90a", "ops") for name in KERNELS]
-COMPILED += [(name, arch, "roles") for arch in ("sm_80", "sm_100a") for name in ELSEWHERE]
-COMPILED += [(name, "sm_90a", "all") for name in ("gemm", "gemm_by_hand", "attention")]
+COMPILED = {
+    "sm_90a": [
+        *((name, "ops") for name in KERNELS),
+        *((name, "all") for name in ("gemm", "gemm_by_hand", "attention")),
+    ],
+    "sm_80": [(name, "roles") for name in ELSEWHERE],
+    "sm_100a": [(name, "roles") for name in ELSEWHERE],
+}
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize(("name", "arch", "level"), COMPILED, ids=["-".join(one) for one in COMPILED])
-def test_instrumented_source_compiles(name: str, arch: str, level: str, compile_cubin: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("arch", COMPILED)
+def test_instrumented_source_compiles(arch: str, compile_cubin: Callable[..., Path]) -> None:
     words = control_words(0x7F0000000000)
-    source = instrument(corpus.text(name, arch, "0.1.15"), f"{words}[0]", level, lines=f"{words}[1]").source
-    assert compile_cubin(source, arch=arch).stat().st_size > 0
-
-
-OLDER = [(name, version) for version in corpus.VERSIONS[:2] for name in ("gemm", "attention", "softmax")]
+    sources = {
+        f"{name}_{level}": instrument(
+            corpus.text(name, arch, "0.1.15"), f"{words}[0]", level, lines=f"{words}[1]"
+        ).source
+        for name, level in COMPILED[arch]
+    }
+    assert compiled_kernels(compile_cubin(joined(sources), arch=arch)) == {*sources}
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize(("name", "version"), OLDER)
-def test_instrumented_source_of_older_versions_compiles(
-    name: str, version: str, compile_cubin: Callable[..., Path]
-) -> None:
-    source = instrumented(name, "sm_90a", version, "ops").source.replace("(unsigned long long)(slots)", "0x1000ull")
-    assert compile_cubin(source).stat().st_size > 0
+def test_instrumented_source_of_older_versions_compiles(compile_cubin: Callable[..., Path]) -> None:
+    sources = {}
+    for name, version in itertools.product(("gemm", "attention", "softmax"), corpus.VERSIONS[:2]):
+        text = instrumented(name, "sm_90a", version, "ops").source.replace("(unsigned long long)(slots)", "0x1000ull")
+        sources[f"{name}_of_{version.replace('.', '_')}"] = text
+    assert compiled_kernels(compile_cubin(joined(sources))) == {*sources}
 
 
 @pytest.mark.nvcc
@@ -171,14 +180,12 @@ def test_loops_are_unrolled_as_without_calls(compile_cubin: Callable[..., Path])
     nvdisasm = find_nvdisasm()
     if nvdisasm is None:
         pytest.skip("needs nvdisasm")
-    texts = []
+    sources = {}
     for name in ("gemm", "gemm_two_warpgroups"):
         for build in ("plain", "roles", "ops"):
             source = corpus.text(name, "sm_90a", "0.1.15")
-            text = source if build == "plain" else instrument(source, "0x1000ull", build).source
-            text = text.replace("tileops_trace", f"tileops_trace{len(texts)}")  # each brings its own recorder
-            texts.append(text.replace("matmul_kernel", f"{name}_{build}"))
-    functions = disassemble(compile_cubin("\n".join(texts)), nvdisasm)
+            sources[f"{name}_{build}"] = source if build == "plain" else instrument(source, "0x1000ull", build).source
+    functions = disassemble(compile_cubin(joined(sources)), nvdisasm)
     found = {name: sum(one.base == "HGMMA" for one in function.code) for name, function in functions.items()}
     assert len(found) == 6
     for name in ("gemm", "gemm_two_warpgroups"):

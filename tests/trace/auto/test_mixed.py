@@ -28,7 +28,8 @@ from tileops.trace.lowering import device_source
 from tileops.trace.recording import Recording
 from tileops.trace.sites import ATTRIBUTE, BEGIN, END, SiteTable, markers_in, tables_in
 
-from ..building import lowered, source
+from ..building import joined, lowered, source
+from ..sass import compiled_kernels
 from .running import recorders, sequence, slots
 from .test_corpus import ADDED, without_tracing
 from .test_twin import HOPPER
@@ -265,7 +266,7 @@ def test_what_does_not_fit_its_table_is_refused() -> None:
         instrument(text.replace("tileops_open(0, ", "tileops_open(1, "), "found")
 
 
-def test_a_ring_is_one_for_both(compile_cubin: Callable[..., Path]) -> None:
+def test_a_ring_is_one_for_both() -> None:
     with tvm.target.Target(HOPPER):
         func = trace.lower(halves(), 100, keep="last")
     made = instrument(source(func), "found", max_events=100)
@@ -278,19 +279,16 @@ def test_a_ring_is_one_for_both(compile_cubin: Callable[..., Path]) -> None:
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize("name", ["gemm", "by_hand", "swizzled"])
-def test_it_compiles(name: str, compile_cubin: Callable[..., Path]) -> None:
-    made = both(name).source.replace("(unsigned long long)(found)", "0x1000ull")
-    assert compile_cubin(made).stat().st_size > 0
-
-
-@pytest.mark.nvcc
-def test_a_ring_of_several_warpgroups_compiles(compile_cubin: Callable[..., Path]) -> None:
+def test_they_compile(compile_cubin: Callable[..., Path]) -> None:
+    sources = {
+        name: both(name).source.replace("(unsigned long long)(found)", "0x1000ull")
+        for name in ("gemm", "by_hand", "swizzled")
+    }
     with tvm.target.Target(HOPPER):
         func = trace.lower(gemm_of_two(), 64, keep="last")
-    made = instrument(source(func), "0x1000ull")
-    assert "tileops_open_each" in made.source
-    assert compile_cubin(made.source).stat().st_size > 0
+    sources["ring_of_several_warpgroups"] = instrument(source(func), "0x1000ull").source
+    assert "tileops_open_each" in sources["ring_of_several_warpgroups"]
+    assert compiled_kernels(compile_cubin(joined(sources))) == {*sources}
 
 
 def gemm_of_two() -> Any:
