@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import subprocess
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from tileops.kernels.gemm import build_gemm, build_gemm_unaligned, default_confi
 from tileops.kernels.gemm.dense import PASS_CONFIGS, SHARED_BYTES, checked_store_columns  # noqa: E402
 from tileops.ops import GemmOp  # noqa: E402
 from tileops.trace import trace  # noqa: E402
+
+from ..trace.building import joined  # noqa: E402
+from ..trace.sass import find_nvdisasm  # noqa: E402
 
 LAYOUTS = {"NN": (False, False), "NT": (False, True), "TN": (True, False), "TT": (True, True)}
 DTYPES = ("float16", "bfloat16")
@@ -35,7 +38,7 @@ dtypes = pytest.mark.parametrize("dtype", DTYPES)
 # Without a GPU
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lowered(cuda_target: Any) -> Callable[..., str]:
     """CUDA source of what a builder's factory makes of a configuration."""
 
@@ -45,6 +48,17 @@ def lowered(cuda_target: Any) -> Callable[..., str]:
             return str(tilelang.lower(func, target=cuda_target).kernel_source)
 
     return lower
+
+
+@pytest.fixture(scope="module")
+def dense(lowered: Callable[..., str]) -> Callable[..., str]:
+    """CUDA source of the GEMM of TAILS, which several tests look at: made once for each way to build it."""
+
+    @functools.cache
+    def made(layout: str, dtype: str, config: tuple[tuple[str, int], ...], traced: bool) -> str:
+        return lowered(build_gemm(*TAILS, dtype, *LAYOUTS[layout], traced=traced), dict(config))
+
+    return lambda layout, dtype, config, traced=False: made(layout, dtype, tuple(config.items()), traced)
 
 
 def pieces(k: int, config: dict[str, int]) -> int:
@@ -57,10 +71,10 @@ def pieces(k: int, config: dict[str, int]) -> int:
 @dtypes
 @pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
 def test_every_layout_lowers_to_tma_and_wgmma(
-    lowered: Callable[..., str], layout: str, dtype: str, config: dict[str, int]
+    dense: Callable[..., str], layout: str, dtype: str, config: dict[str, int]
 ) -> None:
     trans_a, trans_b = LAYOUTS[layout]
-    source = lowered(build_gemm(*TAILS, dtype, trans_a, trans_b), config)
+    source = dense(layout, dtype, config)
     consumers, stages = config["consumers"], config["stages"]
     assert "tileops" not in source
     operands = re.findall(r"wgmma_ss<(.*?)>\(", source)
@@ -100,8 +114,8 @@ def test_stage_is_released_only_behind_the_wait_for_its_wgmma(
     assert len(re.findall(back[stages], source)) == count * config["consumers"]
 
 
-def test_c_is_staged_apart_from_the_stages(lowered: Callable[..., str]) -> None:
-    source = lowered(build_gemm(*TAILS), TWO_CONSUMERS)
+def test_c_is_staged_apart_from_the_stages(dense: Callable[..., str]) -> None:
+    source = dense("NT", "float16", TWO_CONSUMERS)
     places = {n: int(at) for n, at in re.findall(r"(\w)_smem = \(\(void\*\)\(\(char\*\)buf_dyn_shmem \+ (\d+)", source)}
     sizes = {"a": 4 * 128 * 64 * 2, "b": 4 * 256 * 64 * 2, "c": 128 * 128 * 2}
     spans = sorted((places[name], places[name] + size) for name, size in sizes.items())
@@ -112,57 +126,53 @@ def test_c_is_staged_apart_from_the_stages(lowered: Callable[..., str]) -> None:
 @layouts
 @pytest.mark.parametrize("config", [TWO_CONSUMERS, ONE_CONSUMER], ids=["two", "one"])
 def test_traced_kernel_differs_by_its_markers_alone(
-    lowered: Callable[..., str], layout: str, config: dict[str, int]
+    dense: Callable[..., str], layout: str, config: dict[str, int]
 ) -> None:
-    problem = (*TAILS, "float16", *LAYOUTS[layout])
-    traced = lowered(build_gemm(*problem, traced=True), config)
+    traced = dense(layout, "float16", config, traced=True)
     groups = 1 + config["consumers"]
     body = traced[traced.index("gemm_kernel(") :]
     assert body.count("tileops_open(") == groups
     assert {int(g) for g in re.findall(r"tileops_mark\((\d+),", body)} == set(range(groups))
     unmarked = re.sub(r"\n *tileops_\w+\([^\n]*\);", "", body)
     unmarked = re.sub(r", long\* __restrict__ slots|, int64_t\* __restrict__ slots", "", unmarked)
-    stripped = lowered(build_gemm(*problem, traced=False), config)
+    stripped = dense(layout, "float16", config)
     stripped = stripped[stripped.index("gemm_kernel(") :]
     assert "arrive_and_expect_tx" in stripped
     assert unmarked == stripped
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize(
-    ("layout", "dtype", "config", "traced"),
-    [
-        ("NT", "float16", TWO_CONSUMERS, False),
-        ("NN", "bfloat16", TWO_CONSUMERS, True),
-        ("TN", "float16", ONE_CONSUMER, False),
-        ("TT", "bfloat16", ONE_CONSUMER, True),
-    ],
-)
 def test_machine_code(
-    lowered: Callable[..., str], compile_cubin: Callable[..., Path],
-    layout: str, dtype: str, config: dict[str, int], traced: bool,
-) -> None:  # fmt: skip
-    source = lowered(build_gemm(*TAILS, dtype, *LAYOUTS[layout], traced=traced), config)
-    code = _disassembled(compile_cubin(source))
-    operations = [line.split()[0] for line in code]
-    assert not {"LDL", "STL"} & {operation.split(".")[0] for operation in operations}, "registers were spilled"
-    matrix = [at for at, operation in enumerate(operations) if operation.startswith("HGMMA")]
-    assert len(matrix) >= config["consumers"] * config["block_k"] // 16
-    # From every group's last instruction on: first a wait for groups, then the arrival at the empty barrier.
-    committed = [at for at in matrix if "gsb0" in code[at]]
-    assert committed
-    for at in committed:
-        following = [op for op in operations[at + 1 :] if op.startswith(("WARPGROUP.DEPBAR", "SYNCS.ARRIVE", "HGMMA"))]
-        assert following[0].startswith("WARPGROUP.DEPBAR")
-
-
-@pytest.mark.nvcc
-@pytest.mark.parametrize("traced", [False, True])
-def test_unaligned_rows_compile(lowered: Callable[..., str], compile_cubin: Callable[..., Path], traced: bool) -> None:
-    source = lowered(build_gemm_unaligned(67, 45, 33, traced=traced), {})
-    assert "tma_load" not in source
-    assert ("tileops_open" in source) == traced
-    assert compile_cubin(source).stat().st_size > 0
+    dense: Callable[..., str], lowered: Callable[..., str], compile_cubin: Callable[..., Path]
+) -> None:
+    builds = {
+        "two": ("NT", "float16", TWO_CONSUMERS, False),
+        "two_traced": ("NN", "bfloat16", TWO_CONSUMERS, True),
+        "one": ("TN", "float16", ONE_CONSUMER, False),
+        "one_traced": ("TT", "bfloat16", ONE_CONSUMER, True),
+    }
+    sources = {name: dense(*build) for name, build in builds.items()}
+    # Of the kernel for rows that are not aligned it is enough that it compiles.
+    for name, traced in {"unaligned": False, "unaligned_traced": True}.items():
+        source = lowered(build_gemm_unaligned(67, 45, 33, traced=traced), {})
+        assert "tma_load" not in source
+        assert ("tileops_open" in source) == traced
+        sources[name] = source
+    found = _disassembled(compile_cubin(joined(sources)))
+    assert found.keys() == sources.keys()
+    for name, (*_, config, _) in builds.items():
+        operations = [line.split()[0] for line in found[name]]
+        spilled = {"LDL", "STL"} & {operation.split(".")[0] for operation in operations}
+        assert not spilled, f"{name}: registers were spilled"
+        matrix = [at for at, operation in enumerate(operations) if operation.startswith("HGMMA")]
+        assert len(matrix) >= config["consumers"] * config["block_k"] // 16
+        # From every group's last instruction on: first a wait for groups, then the arrival at the empty barrier.
+        committed = [at for at in matrix if "gsb0" in found[name][at]]
+        assert committed
+        awaited = ("WARPGROUP.DEPBAR", "SYNCS.ARRIVE", "HGMMA")
+        for at in committed:
+            following = [op for op in operations[at + 1 :] if op.startswith(awaited)]
+            assert following[0].startswith("WARPGROUP.DEPBAR")
 
 
 @layouts
@@ -253,15 +263,16 @@ def test_operator_checks_its_operands() -> None:
         op.forward(a, b)
 
 
-def _disassembled(cubin: Path) -> list[str]:
-    """The instructions of a cubin in order, without predicates."""
-    try:
-        files = metadata.files("nvidia-cuda-nvdisasm") or []
-    except metadata.PackageNotFoundError:
+def _disassembled(cubin: Path) -> dict[str, list[str]]:
+    """The instructions of a cubin's kernels in order, without predicates."""
+    tool = find_nvdisasm()
+    if tool is None:
         pytest.skip("needs nvdisasm")
-    tool = next(str(file.locate()) for file in files if file.name in ("nvdisasm", "nvdisasm.exe"))
-    text = subprocess.run([tool, "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?(\S.*?)\s*;", text, re.MULTILINE)
+    text = subprocess.run([tool, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    _, *sections = re.split(r"^\s*\.section\s+", text, flags=re.MULTILINE)
+    instruction = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?(\S.*?)\s*;", re.MULTILINE)
+    named = ((re.match(r"\.text\.(\w+)", section), section) for section in sections)
+    return {name[1]: instruction.findall(section) for name, section in named if name}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
