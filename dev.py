@@ -50,7 +50,9 @@ EXTRAS: dict[str, set[str]] = {
     "check": {"test", "lint"},
     "setup": {"test", "lint"},
 }
-CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"])
+# How many processes tests and type checks are spread over.
+JOBS = str(min(os.cpu_count() or 1, 4))
+CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy", "--num-workers", JOBS])
 
 
 class SetupError(Exception):
@@ -247,8 +249,11 @@ def run(command: str, arguments: list[str]) -> int:
     if command == "test":
         if not has_gpu():
             say("No GPU: the tests marked gpu are skipped.")
+        # pip compiles what it installs but for this. Else each command that a test starts would do it anew where the
+        # environment forbids Python to write down what it compiled.
+        call(PYTHON, "-m", "compileall", "-q", "src")
         # Spread by file, so that a kernel which a file's tests share is built once.
-        spread = ["-n", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile", "--durations", "12"]
+        spread = ["-n", JOBS, "--dist", "loadfile", "--durations", "12"]
         return call(PYTHON, "-m", "pytest", *(arguments or spread), env=environment)
     if command == "check":
         return max([*(call(PYTHON, "-m", *check, env=environment) for check in CHECKS), check_javascript()])
