@@ -113,9 +113,12 @@ def compile_cubin(nvcc: Path, tmp_path: Path) -> Callable[..., Path]:
     return compile_source
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium, driven by playwright; skips the test where one of them is missing, and fails it in CI."""
+    """Chromium, driven by playwright; skips the test where one of them is missing, and fails it in CI.
+
+    Started once: a start takes longer than most tests of pages.
+    """
     binary = next((found for found in map(shutil.which, BROWSERS) if found), None)
     try:
         from playwright.sync_api import sync_playwright

@@ -45,18 +45,18 @@ def foreign(url: str, path: Path) -> list[str]:
     return [] if own else [f"asked for {url}"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a module's pages are written, each over the one before: an open page does not read its file again.
+    """Where pages are written, each over the one before: an open page does not read its file again.
 
     V8 compiles Plotly, which is most of what a page's start takes, once for each address that a process opens.
     """
     return tmp_path_factory.mktemp("pages")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def window(browser: Any, pages: Path) -> Iterator[Any]:
-    """Opens a module's pages, each a new one; with --process-per-site in one process. They store nothing in it."""
+    """Opens pages, each a new one; with --process-per-site in one process. They store nothing in it."""
     blank = pages / "blank.html"
     blank.touch()
     context = browser.new_context()
