@@ -87,6 +87,11 @@ def run(page: Path, chosen: list[Fence], folder: Path) -> None:
     # One thread: on a busy machine of two cores, OpenMP's wait for each other most of the time.
     environment = dict(os.environ, PATH=path, XDG_CACHE_HOME=str(folder / "cache"), OMP_NUM_THREADS="1")
     for fence in chosen:
+        alone = fence.language == "sh" and not inputs(fence, copy)
+        if alone and fence.code in WRITTEN:
+            shutil.copytree(WRITTEN[fence.code], copy, dirs_exist_ok=True)
+            continue
+        before = contents(copy)
         if fence.language == "python":
             script = copy / f"block_{fence.line}.py"
             script.write_text(fence.code)
@@ -99,6 +104,28 @@ def run(page: Path, chosen: list[Fence], folder: Path) -> None:
             if "UnicodeDecodeError" not in done.stderr or "autograd/profiler.py" not in done.stderr:
                 break
         assert done.returncode == 0, f"{page.name}, line {fence.line}:\n{fence.code}{done.stdout}{done.stderr}"
+        if alone:
+            WRITTEN[fence.code] = folder / f"written_{fence.line}"
+            WRITTEN[fence.code].mkdir()
+            for name, _ in contents(copy) - before:
+                target = WRITTEN[fence.code] / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(copy / name, target)
+
+
+# What a block wrote that starts from nothing. Another page with the same block gets it without running it again.
+WRITTEN: dict[str, Path] = {}
+
+
+def inputs(fence: Fence, copy: Path) -> list[str]:
+    """What a block names of what blocks before it have made, other than the folder that it writes to."""
+    words = re.sub(r"--output \S+", "", fence.code).split()
+    return [word for word in words if (copy / word).exists() and not (SKILL / word).exists()]
+
+
+def contents(folder: Path) -> set[tuple[Path, int]]:
+    """The files in a folder, and when they were written."""
+    return {(path.relative_to(folder), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.timeout(900)
