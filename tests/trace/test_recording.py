@@ -359,6 +359,8 @@ def test_indexes_of_other_values_are_refused_or_decode(
         (("ranges", 0, "depth"), -1), (("ranges", 0, "instant"), 1), (("ranges", 0, "name"), None),
         (("sites", 0), []), (("sites", 0, 0, 1), 999), (("sites", 0, 0, 1), -1), (("sites", 0, 0, 0), "middle"),
         (("edges", 0, "src"), "nowhere"), (("edges", 0, "shift"), 2**40), (("target",), "rocm"), (("kernel",), 3),
+        (("groups", 0, "layout", "record_words"), True), (("ranges", 0, "group"), 0.0), (("ranges", 0, "depth"), 0.0),
+        (("edges", 0, "shift"), 0.0), (("edges", 0, "shift"), False),
     ],
 )  # fmt: skip
 def test_site_tables_that_no_lowering_makes_are_refused(

@@ -26,12 +26,13 @@ def in_own_memory(device: Any, make: Callable[[], Made]) -> Made:
     keeps for the program, it is memory like any other.
 
     Args:
-        device: a ``torch.device``.
+        device: as PyTorch takes it.
         make: makes them. What else it does should be short: in the meantime PyTorch frees none of the program's memory
             that is cached, for no thread. It is called once more if there is no memory.
     """
     import torch
 
+    device = torch.device(device)
     if device.type != "cuda" or _inside.on or not _can_be_apart() or is_capturing():
         return make()
     number = torch.cuda.current_device() if device.index is None else device.index

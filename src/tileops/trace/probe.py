@@ -93,10 +93,9 @@ def _measured(target: str, device: str) -> ProbeCost:
     with torch.cuda.device(device) if target == "cuda" else contextlib.nullcontext():
         kernel = _kernel(target)
         table = SiteTable.from_json(str(kernel.prim_func.attrs[ATTRIBUTE]))
-        place = torch.device(device)
-        x = in_own_memory(place, lambda: torch.zeros(1, device=place))
+        x = in_own_memory(device, lambda: torch.zeros(1, device=device))
         for _ in range(LAUNCHES):
-            timeline = fetch(in_own_memory(place, lambda: kernel(x))[-1], table, {}).decode()
+            timeline = fetch(in_own_memory(device, lambda: kernel(x))[-1], table, {}).decode()
             for group, launches in found.items():
                 launches.append(_behind(timeline.slices.where(group=group), timeline.instants.where(group=group)))
     behind = {group: tuple(np.median(launches, axis=0).tolist()) for group, launches in found.items()}

@@ -49,9 +49,10 @@ SUFFIX = RECORDING_SUFFIX
 _INDEX = "recording.json"
 # Filling, of a file that says less than it must weigh.
 _WEIGHT = "weight"
-# Reading a file may take the first (bytes) or the second times its size, so that a small file cannot fill a machine's
-# memory. By itself no recording keeps to that: headers that are all alike deflate to a thousandth, and `lines` are as
-# wide as their fullest row, however short the others are. So `save` makes a file heavier that would be too light.
+# What is read of a file may take the first (bytes) or the second times its size, and about as much again meanwhile, so
+# that a small file cannot fill a machine's memory. By itself no recording keeps to that: headers that are all alike
+# deflate to a thousandth, and `lines` are as wide as their fullest row, however short the others are. So `save` makes a
+# file heavier that would be too light.
 _MEMORY, _RATIO = 1 << 28, 1000
 # Bytes that a byte of JSON may become in Python: of "[],[],[]" 3 become 64.
 _JSON = 32

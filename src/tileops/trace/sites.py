@@ -126,6 +126,13 @@ class SiteTable:
         Raises:
             ValueError: for numbers out of place. What is of a wrong type raises as comparing or indexing with it does.
         """
+        numbers = [
+            getattr(group.layout, name) for group in self.groups for name in ("offset", "capacity", "record_words")
+        ]
+        numbers += [number for r in self.ranges for number in (r.group, r.depth)]
+        numbers += [edge.shift for edge in self.edges]
+        if any(type(number) is not int for number in numbers):
+            raise ValueError("numbers that are none")
         offset = 0
         for group in self.groups:
             place = group.layout

@@ -378,3 +378,25 @@ def test_the_program_s_memory_is_where_it_would_be_untraced(output: Path) -> Non
              if one["address"] <= control.data_ptr() < one["address"] + one["total_size"]}  # fmt: skip
     assert pools.isdisjoint({(0, 0)})
     assert control.data_ptr() not in addresses
+
+
+def test_where_the_program_keeps_all_memory_the_recorder_takes_of_that() -> None:
+    import torch
+
+    from tileops.trace.own_memory import in_own_memory
+
+    device = torch.device("cuda", torch.cuda.current_device())
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(device).total_memory
+    room = torch.cuda.memory_reserved() + (3 << 30)
+    torch.cuda.set_per_process_memory_fraction(room / total)
+    try:
+        kept = torch.empty(2 << 30, dtype=torch.uint8, device=device)
+        del kept  # PyTorch keeps it cached
+        made = in_own_memory(device, lambda: torch.empty(2 << 30, dtype=torch.uint8, device=device))
+        assert made.numel() == 2 << 30
+        again = in_own_memory(device, lambda: torch.empty(1 << 20, dtype=torch.uint8, device=device))
+        assert again.numel() == 1 << 20
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        torch.cuda.empty_cache()

@@ -486,12 +486,12 @@ def test_a_block_reads_the_author_s_slots_and_leaves_them(monkeypatch: pytest.Mo
     trace.enable(str(tmp_path), plotlyjs="cdn")
     trace.disable()
     block = Block(trace, launch=1)
-    made, recorder = block._instrumented(text, torch.zeros(2, dtype=torch.int64))
+    behind = ("blockIdx.x", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+    made, recorder = block._instrumented(text, behind, torch.zeros(2, dtype=torch.int64))
     build = Build("scale_kernel", Compilation(), home=0, recorders={0: recorder})
     lines = torch.from_numpy(slots(made, recorder.table).view("int64"))
     author_s = memory[4096] = lines[:, : own.line_words].contiguous()
     before = author_s.clone()
-    recorder.dynamic = False
     parameters = syntax.parse(text).parameters
     given = [4096 if name == "slots" else 0 for name in parameters]
     block._before(build, (*given, 1, 128, 1, 1))
