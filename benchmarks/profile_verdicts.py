@@ -139,7 +139,8 @@ def behind_sleeps(trace: Trace) -> np.ndarray:
     ran = trace.of(*ON_GPU)
     sleeps = np.array([SLEEP in name for name in trace.names])[ran["name"]]
     calls = [ran[first + 1 : last] for first, last in itertools.pairwise([*np.flatnonzero(sleeps), len(ran)])]
-    return np.array([(call["begin"] + call["duration"]).max() - call["begin"][0] for call in calls])
+    spans = [(call["begin"] + call["duration"]).max() - call["begin"][0] if len(call) else 0 for call in calls]
+    return np.array(spans)
 
 
 def spread(values: list[float]) -> str:

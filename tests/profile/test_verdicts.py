@@ -25,10 +25,10 @@ def verdicts() -> ModuleType:
 
 def test_a_call_is_what_ran_behind_its_sleep(verdicts: ModuleType) -> None:
     names = ["at::cuda::(anonymous namespace)::spin_kernel(long)", "gemm", "Memcpy DtoD", "cudaLaunchKernel"]
-    rows = [(0, 3, 9, RUNTIME), (10, 0, 100, KERNEL), (110, 1, 1000, KERNEL), (1110, 1, 5, KERNEL),
+    rows = [(0, 3, 9, RUNTIME), (10, 0, 100, KERNEL), (110, 1, 1000, KERNEL), (1120, 1, 5, KERNEL),
             (1200, 3, 9, RUNTIME), (1300, 0, 100, KERNEL), (1400, 2, 1010, MEMCPY), (2500, 0, 100, KERNEL)]  # fmt: skip
     events = np.zeros(len(rows), EVENTS)
     for event, (begin, name, duration, kind) in zip(events, rows):
         event["begin"], event["name"], event["duration"], event["kind"] = begin, name, duration, kind
     trace = Trace("", events, np.zeros(0, ALLOCATIONS), names, [])
-    assert verdicts.behind_sleeps(trace).tolist() == [1005, 1010, 0]
+    assert verdicts.behind_sleeps(trace).tolist() == [1015, 1010, 0]
